@@ -152,7 +152,7 @@ def assess(
 def _predictions(fit: KeptFit, rated: Design | None) -> dict[str, np.ndarray]:
     if rated is None:
         return {}
-    return {"bot": rated.bots, "target": rated.y, "predicted": _predict(fit, rated)}
+    return {"conversation": rated.ids, "bot": rated.bots, "target": rated.y, "predicted": _predict(fit, rated)}
 
 
 def _correlate_conversations(rated: Design | None, predictions: Mapping[str, np.ndarray]) -> dict[str, Correlation]:

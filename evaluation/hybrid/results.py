@@ -365,7 +365,7 @@ class HybridResult:
     held_against: Literal["fit", "given"] | None = None
     """Ratings behind every human value: those of the fit, or those that a kept fit was given. None: there are none."""
     predictions: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
-    """Arrays `bot`, `target`, `predicted` over the rated conversations, for plots."""
+    """Arrays `conversation`, `bot`, `target`, `predicted` over the rated conversations, for plots."""
     carrying: Influence | None = None
     """Of a fit by least squares, which bots and conversations carry it."""
 

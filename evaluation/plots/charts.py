@@ -147,13 +147,14 @@ def _legend(points: Sequence[ScatterPoint], width: float, top: float) -> tuple[l
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Mean coefficient of a feature, with an interval if known."""
+    """Mean coefficient of a feature, with an interval if known, and the address that it opens."""
 
     title: str
     mean: float
     low: float | None
     high: float | None
     about: str = ""
+    href: str = ""
 
     @property
     def includes_zero(self) -> bool:
@@ -177,7 +178,14 @@ def weights_drawing(weights: Sequence[Weight], width: float, *, name: str, unit:
         name_of_row = RowName(weight.title)
         rows.append(
             ValueRow(
-                name_of_row, weight.mean, weight.low, weight.high, says, share(weight.mean), hollow=weight.includes_zero
+                name_of_row,
+                weight.mean,
+                weight.low,
+                weight.high,
+                says,
+                share(weight.mean),
+                hollow=weight.includes_zero,
+                href=weight.href,
             )
         )
     return values_drawing(rows, width, name=name, other_values=[0.0], foot=unit, css=css)
@@ -208,12 +216,14 @@ class Differences:
         digits: number of decimals.
         holm: name of the corrected p.
         render_reason: function that renders the reason for an undefined number.
+        link: function that returns the address of two bots' conversations.
     """
 
     pairs: Mapping[Pair, Comparison]
     digits: int
     holm: str = "Holm"
     render_reason: Callable[[Reason | str | None], str] = str
+    link: Callable[[str, str], str] = lambda a, b: ""
 
     @cached_property
     def largest(self) -> float:
@@ -242,12 +252,13 @@ def difference_ends(comparison: Comparison, sign: int) -> tuple[float | None, fl
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """Grid cell with number, colour class and hover text."""
+    """Grid cell with number, colour class and hover text, and the address that it opens."""
 
     text: str
     shade: str
     says: str
     bold: bool = False
+    href: str = ""
 
 
 def diverging_class(share_of_most: float | None) -> str:
@@ -311,7 +322,7 @@ def grid_drawing(
                 names + (j + 0.5) * wide, y + high / 2 + 4.5, cell.text, class_=f"step-text {cell.shade}{bold}"
             )
             square = rect(**box, class_=f"step {cell.shade}")
-            parts.append(mark_link(None, cell.says, square, written if wide >= 28 else None))
+            parts.append(mark_link(cell.href or None, cell.says, square, written if wide >= 28 else None))
     bottom = top + len(rows) * high + 6
     for k, note in enumerate(below):
         parts.append(text(2, bottom + 14 + 17 * k, shorten(note, width), class_="tick"))
@@ -387,4 +398,5 @@ def _difference_cell(
         if comparison.p is not None
         else differences.render_reason(comparison.reason)
     )
-    return GridCell(figure(gap, differences.digits), shade, says)
+    href = differences.link(bot.bot_id, column_bot.bot_id)
+    return GridCell(figure(gap, differences.digits), shade, says, href=href)

@@ -36,6 +36,8 @@ LINES = (
     *("quality>3 fluency<5 sort:sentiment", "turns:4..8 sort:-up", "rater:r7 sort:oldest"),
     *("-tomatoes is:rated sort:-fluency", 'tag:"tag 7" is:noted', "sample:20 seed:3"),
     "bot:eliza rating.quality:3..5 sample:5 seed:3",
+    *("state:completed bot:eliza has:quality sort:quality", "sort:-spread", "sort:-cost", "sort:-flags"),
+    *("sort:-exchanges", "state:completed bot:eliza has:residual sort:-residual"),
 )
 PAGES = (
     "study",

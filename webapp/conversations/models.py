@@ -136,6 +136,7 @@ class Conversation(TimeStamped):
         FAILED = "failed", _("Bot failed")
         WITHDRAWN = "withdrawn", _("Withdrawn")
         ENDED = "ended", _("Ended before it was done")
+        EXCLUDED = "excluded", "Excluded"
 
     WITHOUT_PEOPLE = (Source.SELFPLAY, Source.SIMULATED)
 

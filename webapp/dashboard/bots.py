@@ -28,8 +28,8 @@ from webapp.conversations.heartbeats import heartbeat_bots
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.language import plural
 from webapp.ratings.selectors import BotInfo, study_dimensions
-from webapp.search.fields import Number, Numbers, QueryTerm, line_of
-from webapp.search.pagination import Listing, conversations_of_study, filter_conversations, page_of
+from webapp.search.fields import Number, QueryTerm, line_of
+from webapp.search.pagination import Listing, conversations_of_study, filter_conversations, page_of, study_numbers
 from webapp.search.query import parse_query
 from webapp.studies.assignment.capacity import bots_beyond_cap
 from webapp.studies.bot_columns import BotColumns
@@ -254,7 +254,7 @@ def samples_of(
     if get_protocol(study).judges_items:
         return None
     dimensions = study_dimensions(study)
-    numbers = Numbers(dimensions)
+    numbers = study_numbers(study)
     dimension = next((d for d in dimensions if d.key == key and not d.reversed), None)
     number = numbers.get(f"rating.{key}") if dimension is not None else None
     params = [("synthetic", "1")] if synthetic else []

@@ -1,13 +1,10 @@
 """Conversation browser: scope, search in the address, and further searches.
 
-The scope is the conversations of a study or of a self-play run. `q` holds the query. Older addresses with a name for
-each filter (`bot=`, `state=`, `rated=`, `answer=` with `question=`, `words=`, `first=`, `sort=`) are converted to the
-equivalent query; other pages of the dashboard still link by them.
+The scope is the conversations of a study or of a self-play run. `webapp.search.chat_selection` reads the address.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,67 +14,34 @@ from django.db.models import QuerySet
 from django.http import QueryDict
 from django.urls import reverse
 
-from chatbots.registry import UnknownName
 from evaluation.plots.marks import slots_of
-from evaluation.ratings import RatingDimension
+from evaluation.ratings import MEAN_KEY, RatingDimension
 from webapp.conversations.models import Conversation
 from webapp.jobs.models import SelfPlayRun
-from webapp.ratings.flag_selectors import without_read
-from webapp.ratings.selectors import BotInfo, study_bots, study_dimensions, title_as_given
-from webapp.search.fields import TELLING, Number, Numbers, QueryTerm, Unreadable, line_of, terms_of
-from webapp.search.pagination import Listing, Source, conversations_of_source, filter_conversations
+from webapp.ratings.selectors import BotInfo, ranking_dimensions, states_counted, study_bots
+from webapp.search.chat_selection import ChatSelection
+from webapp.search.fields import TELLING, Number, Numbers, Unreadable, line_of, terms_of
+from webapp.search.pagination import Listing, Source, conversations_of_source, filter_conversations, study_numbers
 from webapp.search.query import SearchQuery, parse_query
 from webapp.studies.models import Study
 
 MOST_COLUMNS = 6
-_NUMBER = re.compile(r"[-−]?\d+(\.\d+)?")
 _TRIED = 8
 """Maximum number of terms that are removed, one at a time, to suggest a wider search."""
 
 
-def line_asked(query: QueryDict, leading: str = "") -> str:
-    """Return the query of an address.
-
-    Args:
-        leading: key of the rating that `answer=` refers to if the address does not name one.
-    """
-    line = " ".join(query.get("q", "").split())
-    terms: list[QueryTerm] = [
-        QueryTerm(value, name, ":")
-        for name in ("bot", "state", "first")
-        if (value := query.get(name, "")) and (name != "state" or value in Conversation.State.values)
-    ]
-    if query.get("rated") in ("yes", "no"):
-        terms.append(QueryTerm("rated" if query["rated"] == "yes" else "unrated", "is", ":"))
-    question, answer = query.get("question", "") or leading, query.get("answer", "")
-    if _NUMBER.fullmatch(answer) and question:
-        terms.append(QueryTerm(answer, f"any.{question}", ":"))
-    words = " ".join(query.get("words", "").replace('"', " ").split())
-    if words:
-        terms.append(QueryTerm(words, is_exact=True))
-    number, low, high = (query.get(name, "").strip() for name in ("number", "low", "high"))
-    if number and (low or high):
-        terms.append(QueryTerm(f"{low}..{high}" if low != high else low, number, ":"))
-    order = {"longest": "-exchanges", "shortest": "exchanges"}.get(query.get("sort", ""))
-    direction, _colon, key = query.get("sort", "").partition(":")
-    if key and direction in ("high", "low"):
-        order = f"-{key}" if direction == "high" else key
-    order = order or query.get("sort", "")
-    if order:
-        terms.append(QueryTerm(order, "sort", ":"))
-    return _with(line, terms)
-
-
-def _with(line: str, terms: Sequence[QueryTerm]) -> str:
-    """Return a query with these terms replacing those of the same fields."""
-    if not terms:
-        return line
-    fields = {term.field for term in terms} - {""}
-    try:
-        other_terms = [term for term in terms_of(line) if term.field not in fields or term.is_not]
-    except Unreadable:  # reported when the whole query is parsed
-        return " ".join([line, *map(str, terms)])
-    return line_of([*other_terms, *terms])
+def conversations_link(
+    study: Study,
+    selection: ChatSelection,
+    *,
+    synthetic: bool,
+    excluded_flags: Sequence[str] = (),
+    include_failed: bool = False,
+) -> str:
+    """Return the address of a selection of a study's conversations, limited to those that a page counts."""
+    state = ",".join(states_counted(include_failed=include_failed))
+    counted = selection.within(state, synthetic=synthetic, excluded_flags=excluded_flags)
+    return counted.url(reverse("dashboard:study_conversations", args=[study.key]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,24 +54,40 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class Workbench:
-    """Search and columns in an address.
+    """Selection and columns in an address.
 
     Attributes:
-        line: the query as typed.
-        search: the parsed query; None if it is invalid: then `wrong` gives the reason.
-        columns: up to six numbers that the list and the reader show.
-        kept_params: parts of the address other than query and columns, kept in every link of the page.
+        selection: filters, order and highlight of the address.
+        search: the parsed query; None if it cannot be read: then `wrong` gives the reason.
+        columns: the numbers that the list and the reader show, six at most.
     """
 
-    line: str
+    selection: ChatSelection
     search: SearchQuery | None
     wrong: Unreadable | None
     columns: tuple[Number, ...]
     chosen: str
-    kept_params: tuple[tuple[str, str], ...]
-    synthetic: bool
-    excluded_flags: tuple[str, ...]
     study: Study | None
+
+    @property
+    def line(self) -> str:
+        """The query as it was typed."""
+        return self.selection.line
+
+    @property
+    def synthetic(self) -> bool:
+        """True if scripted participants are included."""
+        return self.selection.synthetic
+
+    @property
+    def excluded_flags(self) -> tuple[str, ...]:
+        """Flags whose participants are left out."""
+        return self.selection.excluded_flags
+
+    @property
+    def kept_params(self) -> list[tuple[str, str]]:
+        """Parts of the address other than query and columns, kept in every link of the page."""
+        return [(name, value) for name, value in self.selection.params.items() if name != "q"]
 
     @property
     def narrows(self) -> bool:
@@ -188,32 +168,15 @@ def workbench_of(
         study: the study whose conversations are searched; None for self-play.
     """
     leading = dimensions[0].key if dimensions else ""
-    line = line_asked(query, leading)
+    asked_by_default = next((dimension.key for dimension in dimensions if dimension.key != MEAN_KEY), "")
+    selection = ChatSelection.read(query, asked_by_default)
     search, wrong = None, None
     try:
-        search = parse_query(line, numbers, bots=tuple(bots or ()), study=study)
+        search = parse_query(selection.line, numbers, bots=tuple(bots or ()), study=study)
     except Unreadable as error:
         wrong = error
     chosen = ",".join(filter(None, query.getlist("columns")))
-    synthetic = query.get("synthetic") == "1"
-    try:
-        excluded_flags = without_read(",".join(query.getlist("without")))
-    except UnknownName:  # pages reject such an address
-        excluded_flags = ()
-    return Workbench(
-        line=line,
-        search=search,
-        wrong=wrong,
-        columns=_columns(chosen, numbers, leading, search),
-        chosen=chosen,
-        kept_params=(
-            *((("synthetic", "1"),) if synthetic else ()),
-            *((("without", ",".join(excluded_flags)),) if excluded_flags else ()),
-        ),
-        synthetic=synthetic,
-        excluded_flags=excluded_flags,
-        study=study,
-    )
+    return Workbench(selection, search, wrong, _columns(chosen, numbers, leading, search), chosen, study)
 
 
 def _columns(chosen: str, numbers: Numbers, leading: str, search: SearchQuery | None) -> tuple[Number, ...]:
@@ -253,7 +216,9 @@ def wider(bench: Workbench, rows: QuerySet[Conversation], numbers: Numbers) -> W
         if term.field in ("sort", "limit", "seed"):
             continue
         line = line_of(terms[:i] + terms[i + 1 :])
-        total = replace(bench, line=line, search=parse_query(line, numbers, study=bench.study)).listing(rows).count()
+        other_selection = replace(bench.selection, line=line)
+        search = parse_query(line, numbers, study=bench.study)
+        total = replace(bench, selection=other_selection, search=search).listing(rows).count()
         if total and (best is None or total > best.total):
             best = Wider(str(term), bench.address(q=line), total)
     return best
@@ -306,13 +271,8 @@ def order_now(search: SearchQuery | None) -> str:
 
 
 def dimensions_of(study: Study | None) -> list[RatingDimension]:
-    """Return a study's questions, titled for raw answers.
-
-    Empty for self-play.
-    """
-    if study is None:
-        return []
-    return [replace(d, title=title_as_given(d)) for d in study_dimensions(study)]
+    """Return a study's measures, the one that bots are ranked by first, titled for raw answers; none for self-play."""
+    return [] if study is None else ranking_dimensions(study)
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,4 +320,6 @@ def gathered(source: Source) -> Gathered:
         }
         return Gathered(source, conversations_of_source(source), Numbers([]), bots)
     dimensions = dimensions_of(source)
-    return Gathered(source, conversations_of_source(source), Numbers(dimensions), study_bots(source), dimensions)
+    return Gathered(
+        source, conversations_of_source(source), study_numbers(source, dimensions), study_bots(source), dimensions
+    )

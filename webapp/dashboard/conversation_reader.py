@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 from typing import Any
@@ -13,6 +13,7 @@ from chatbots.registry import title_of
 from evaluation.metrics.registry import metric_list
 from evaluation.number_format import figure
 from evaluation.plots.text_layout import tick_label
+from evaluation.tables import Column
 from webapp.conversations.images import images_of, with_image
 from webapp.conversations.models import ChatImage, Conversation, ReplyMark, ReplyReport, Turn
 from webapp.conversations.selectors import reply_html
@@ -22,6 +23,7 @@ from webapp.jobs.models import MetricResult
 from webapp.ratings.error_spans import spans_stored
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import title_as_given
+from webapp.search.chat_selection import FEEDBACK
 from webapp.search.text_search import ExcerptPiece, SearchWords, html_with_hits, opening_of, pieces_of
 from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.questions import BETWEEN_CHOICES
@@ -52,7 +54,11 @@ class TurnValue:
 
 @dataclass(frozen=True, slots=True)
 class TurnView:
-    """Turn with its text, tracks and formatted values."""
+    """Turn with its text, tracks and formatted values.
+
+    Attributes:
+        highlight: reason why the turn is highlighted; empty if it is not.
+    """
 
     index: int
     speaker: str
@@ -74,6 +80,7 @@ class TurnView:
     other_reply: str = ""
     is_refused: bool = False
     rejected_params: Sequence[str] = ()
+    highlight: str = ""
 
     @property
     def has_missing(self) -> bool:
@@ -100,7 +107,7 @@ class Track:
 
 @dataclass(frozen=True, slots=True)
 class ConversationReading:
-    """The whole page."""
+    """The whole page; `missing_highlight` says why no turn is highlighted."""
 
     turns: list[TurnView]
     tracks: list[Track]
@@ -110,6 +117,7 @@ class ConversationReading:
     metrics: str
     chosen: int
     condition: list[tuple[str, str]]
+    missing_highlight: str = ""
 
     @property
     def title(self) -> str:
@@ -130,6 +138,7 @@ def read_conversation(
     chosen: str = "",
     words: Sequence[SearchWords] = (),
     first: Sequence[str] = (),
+    highlight: str = "",
 ) -> ConversationReading:
     """Return everything the reader shows, in a fixed number of queries.
 
@@ -138,6 +147,7 @@ def read_conversation(
         chosen: number of the turn to show in detail; otherwise the first one with the words, or the first reply.
         words: words to highlight in the turns.
         first: names of columns whose conversation-level values come first.
+        highlight: turns to highlight, as in `ChatSelection`; the first of them is shown in detail.
     """
     turns = list(Turn.objects.filter(conversation=conversation).order_by("index"))
     results = results_of(conversation)
@@ -152,6 +162,16 @@ def read_conversation(
     series = series_of([column for (level, name), column in declared.items() if level == "turn" and name in values])
     series_values = {metric_series.name: _values(metric_series, values, turns) for metric_series in series}
     missing_reasons = {metric_series.name: _get_missing_reason(metric_series, reasons) for metric_series in series}
+    said_of = reported_of(conversation)
+    column = highlight.removeprefix("-")
+    if highlight == FEEDBACK:
+        highlights = _highlight_feedback(turns, said_of)
+    else:
+        highlights = _highlight_extremes(
+            turns, declared.get(("turn", column)), values.get(column), highlight[:1] == "-"
+        )
+        shown = next((s.name for s in series if column in [series_column.name for series_column in s.columns]), "")
+        requested_series = [*requested_series, *([shown] if shown else [])]
     tracks = _tracks(series, requested_series, series_values)
     speakers = [turn.speaker for turn in turns]
     cells = {
@@ -161,9 +181,11 @@ def read_conversation(
     }
     pieces = {turn.index: tuple(pieces_of(turn.text, words)) for turn in turns}
     chosen_index = _chosen(
-        chosen, turns, [i for i, turn_pieces in pieces.items() if any(p.is_hit for p in turn_pieces)]
+        chosen,
+        turns,
+        [i for i, turn_pieces in pieces.items() if any(p.is_hit for p in turn_pieces)] or sorted(highlights),
     )
-    views, said_of, images = [], reported_of(conversation), images_of(conversation)
+    views, images = [], images_of(conversation)
     other_replies = _other_replies(conversation) if any(turn.goes_on is not None for turn in turns) else {}
     for i, turn in enumerate(turns):
         spelled = [
@@ -201,6 +223,7 @@ def read_conversation(
                 other_reply=other_replies.get(turn.index, "") if turn.goes_on is not None else "",
                 is_refused=turn.is_refused,
                 rejected_params=turn.rejected_params,
+                highlight=highlights.get(turn.index, ""),
             )
         )
     overall = [
@@ -223,7 +246,41 @@ def read_conversation(
         metrics=_about(results),
         chosen=chosen_index,
         condition=condition_said(conversation.study, conversation.condition),
+        missing_highlight=_explain_no_highlight(highlight, declared) if highlight and not highlights else "",
     )
+
+
+_MOST_HIGHLIGHTS = 3
+
+
+def _highlight_feedback(turns: Sequence[Turn], said_of: Mapping[int, Sequence[str]]) -> dict[int, str]:
+    """Return the turns that were voted down, reported, filtered or marked, each with the reason."""
+    highlights = dict.fromkeys(said_of, "Reported or marked")
+    return highlights | {turn.index: "Voted down" for turn in turns if turn.vote < 0}
+
+
+def _highlight_extremes(
+    turns: Sequence[Turn], column: Column | None, stored: Sequence[float | None] | None, is_high: bool
+) -> dict[int, str]:
+    """Return the turns with the highest or lowest values of a metric, each with its value."""
+    if column is None or stored is None:
+        return {}
+    by_turn = _values(MetricSeries(column.name, column.title, (column,)), {column.name: list(stored)}, turns)
+    known = [(value, turn.index) for turn, value in zip(turns, by_turn, strict=True) if value is not None]
+    known.sort(key=lambda place: (-place[0] if is_high else place[0], place[1]))
+    word = "Highest" if is_high else "Lowest"
+    return {
+        index: f"{word if not place else f'{word}, {place + 1}'}: {column.title}, {printed(value, column.unit)}"
+        for place, (value, index) in enumerate(known[:_MOST_HIGHLIGHTS])
+    }
+
+
+def _explain_no_highlight(highlight: str, declared: Mapping[tuple[str, str], Column]) -> str:
+    if highlight == FEEDBACK:
+        return "No reply in this conversation was voted down, reported or marked."
+    column = declared.get(("conversation", highlight.removeprefix("-")))
+    title = column.title if column is not None else highlight.removeprefix("-")
+    return f"{title} has no values for single turns here."
 
 
 def _other_replies(conversation: Conversation) -> dict[int, str]:

@@ -39,7 +39,7 @@ KINDS = {
 }
 OF_RUNS = ("starred", "tagged", "noted")
 """Kinds of conversations without raters."""
-_KEPT = ("columns", "synthetic", "without", "hold")
+_KEPT = ("columns", "highlight", "synthetic", "without", "hold")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ class QuestionComparison:
         reason: reason for a missing interval.
         is_apart: whether the two differ significantly on this question.
         sentence: the same as a sentence.
+        href: address of the conversations of both bots, worst first.
     """
 
     title: str
@@ -39,6 +40,7 @@ class QuestionComparison:
     is_apart: bool
     sentence: str
     drawing: Markup
+    href: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,4 +177,5 @@ def _question(
         is_apart=compared.are_told_apart(*bots),
         sentence=pair_verdict(pair, compared, titles, digits) if pair is not None else "",
         drawing=drawing,
+        href=frame.mean_link(dimension, *bots),
     )

@@ -45,6 +45,7 @@ from webapp.dashboard.narrative.phrases import listed, reason_text
 from webapp.dashboard.narrative.verdicts import intervals_sentence, name_comparison_test, one_look, smallest_sentences
 from webapp.ratings.selectors import BotInfo
 from webapp.results.study_data import StudyFrame
+from webapp.search.chat_selection import FEEDBACK, ChatSelection
 from webapp.search.index_statistics import VOTES_LEVEL, BotVotes, votes_ranked
 from webapp.studies.models import Study
 
@@ -76,6 +77,11 @@ class BoardParams:
     seed: int = 1
     kept_params: tuple[tuple[str, str], ...] = ()
     wrong: tuple[str, ...] = ()
+
+    @property
+    def level(self) -> str:
+        """Level of a factor, as `factor.level`; empty for all conditions."""
+        return dict(self.kept_params).get("level", "")
 
     def parts(self, *but: str) -> list[tuple[str, str]]:
         """Return the parts of the address except for these names."""
@@ -228,6 +234,11 @@ class Board:
         return bars_cell(self.lanes, -1)
 
     @property
+    def opens(self) -> str:
+        """What the marks of a row open, in words."""
+        return "Read the chats, most votes down first" if self.key == VOTES else "Read the chats, worst first"
+
+    @property
     def is_ranked(self) -> bool:
         """True if the bots have ranks."""
         return any(row.ranks for row in self.rows)
@@ -295,7 +306,19 @@ def board_of(
     order = [place.bot for place in places]
     lanes = lanes_of(find_equal_groups({place.bot: place.too_close for place in places}), order)
     digits = digits_for(dimension.low, dimension.high)
-    rows = [_row(frame, place, window, bars_cell(lanes, i), choice, digits) for i, place in enumerate(places)]
+    condition = choice.level.replace(".", "=", 1)
+    rows = [
+        _row(
+            frame,
+            place,
+            window,
+            bars_cell(lanes, i),
+            choice,
+            digits,
+            frame.mean_link(dimension, place.bot, condition=condition),
+        )
+        for i, place in enumerate(places)
+    ]
     notes = smallest_sentences(frame.study, compared.smallest, digits)
     mixed = frame.dimensions if dimension.key == MEAN_KEY else [dimension]
     notes += phrases.direction_sentences(mixed)
@@ -324,13 +347,19 @@ def board_of(
 
 
 def _row(
-    frame: StudyFrame, place: LeaderboardEntry, window: ScaleWindow, bars: Markup, choice: BoardParams, digits: int
+    frame: StudyFrame,
+    place: LeaderboardEntry,
+    window: ScaleWindow,
+    bars: Markup,
+    choice: BoardParams,
+    digits: int,
+    href: str,
 ) -> BoardRow:
     info, mean = frame.bots[place.bot], place.mean
     return BoardRow(
         bot=info,
         place=place,
-        href=frame.link(place.bot),
+        href=href,
         ranks=format_ranks(place.ranks),
         ranks_said=_ranks_said(place.ranks),
         n=f"{place.n_ratings:,}",
@@ -368,7 +397,9 @@ def votes_board(frame: StudyFrame, votes: Mapping[str, BotVotes], choice: BoardP
         rows.append(
             BoardRow(
                 bot=bot,
-                href=frame.link(bot.bot_id),
+                href=frame.link(ChatSelection.of(sort="-down", highlight=FEEDBACK, bot=bot.bot_id, is_="voted"))
+                if bot_votes.n
+                else "",
                 n=f"{bot_votes.up:,} up, {bot_votes.down:,} down",
                 mean=percent(bot_votes.share),
                 ends=_votes_ends(bot_votes),

@@ -393,6 +393,11 @@ class MetricProgress:
     n_left_out: int
     """Number of conversations in a language that the metric does not support."""
 
+    @property
+    def sort(self) -> str:
+        """Order of conversations, highest values first."""
+        return f"-{self.name}"
+
 
 def metrics_progress(study: Study, known_counts: Mapping[str, Counter[str]] | None = None) -> list[MetricProgress]:
     """Return the progress of each metric over the finished conversations.

@@ -178,13 +178,17 @@ def ratings_counted(
     return ratings if include_synthetic else ratings.filter(participant__is_synthetic=False)
 
 
+def states_counted(*, include_failed: bool = False) -> list[str]:
+    """Return the states of conversations that count for a study's numbers."""
+    states = [Conversation.State.COMPLETED]
+    return [*states, Conversation.State.FAILED, Conversation.State.ENDED] if include_failed else [*states]
+
+
 def conversations_counted(
     study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
 ) -> Q:
     """Return the condition on conversations that count for the study's numbers; see `CountedWork`."""
-    states = [Conversation.State.COMPLETED]
-    if include_failed:
-        states += [Conversation.State.FAILED, Conversation.State.ENDED]
+    states = states_counted(include_failed=include_failed)
     condition = left_out(study, without) & Q(study=study, state__in=states)
     condition &= ~Q(source__in=Conversation.WITHOUT_PEOPLE)
     return condition if include_synthetic else condition & Q(is_synthetic=False)
@@ -263,6 +267,13 @@ def dimensions_led(dimensions: Sequence[RatingDimension], headline_keys: Sequenc
         MEAN_KEY, title, headline_dimensions[0].low, headline_dimensions[0].high, reversed=turned, inferred=inferred
     )
     return [mean, *dimensions]
+
+
+def ranking_dimensions(study: Study) -> list[RatingDimension]:
+    """Return the measure that bots are ranked by, then the rubric's questions, titled for raw answers."""
+    dimensions = study_dimensions(study)
+    led = dimensions_led(dimensions, headline(dimensions, ordered=not study.is_imported))
+    return [replace(d, title=title_as_given(d)) for d in led]
 
 
 def study_ratings(

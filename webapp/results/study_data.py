@@ -30,13 +30,15 @@ from webapp.ratings.selectors import (
     study_ratings,
 )
 from webapp.results.fingerprint import data_state
+from webapp.search.chat_selection import FEEDBACK, ChatSelection
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import get_protocol
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Link = Callable[[str], str]
+Link = Callable[[ChatSelection], str]
 PointLink = Callable[[str, str, int, int], str]
 
 
@@ -66,7 +68,7 @@ class StudyFrame:
     Attributes:
         bots: by id, in the order of their colours.
         facts: amount of data behind the results.
-        link: address of a bot's conversations; "" in the report.
+        link: address of a selection of the conversations that count; "" in the report.
         point_link: address of the conversations behind a point of a trajectory, by figure, column, group and
             exchange; "" in the report.
         excluded_flags: names of flags; the work of participants with one of them is left out.
@@ -76,7 +78,7 @@ class StudyFrame:
     include_synthetic: bool
     bots: Mapping[str, BotInfo]
     facts: Facts
-    link: Link = lambda bot: ""
+    link: Link = lambda selection: ""
     point_link: PointLink = lambda *point: ""
     excluded_flags: tuple[str, ...] = ()
 
@@ -110,6 +112,63 @@ class StudyFrame:
         """Ids of rated control bots."""
         return [bot for bot in self.rated_bots if self.bots[bot].is_control]
 
+    @property
+    def _has_chats(self) -> bool:
+        """True if the ratings are of the study's own chats, not of items or of another study's chats."""
+        protocol = get_protocol(self.study)
+        return protocol.talks_to_bots or (self.study.is_imported and not protocol.judges_items)
+
+    def mean_link(self, dimension: RatingDimension, *bots: str, **filters: str) -> str:
+        """Return the address of the conversations behind a mean rating, worst first; "" if there are none.
+
+        Args:
+            dimension: what was rated.
+            bots: whose conversations; none: all bots.
+            filters: further fields of the query, such as `condition`.
+        """
+        if not self._has_chats:
+            return ""
+        if get_protocol(self.study).marks_turns:  # the index has ratings of whole chats only
+            return self.link(ChatSelection.of(highlight=FEEDBACK, bot=bots, **filters))
+        return self.link(ChatSelection.of_mean(dimension, bots, **filters))
+
+    def ratings_link(self, first: str, second: str) -> str:
+        """Return the address of the conversations with answers to two questions, worst first by the first one."""
+        if not self._has_chats or get_protocol(self.study).marks_turns:
+            return ""
+        questions = {dimension.key: dimension for dimension in self.all_dimensions}
+        return self.link(ChatSelection.of_mean(questions[first]).narrowed(has=second))
+
+    def metric_link(self, column: str, *dimensions: RatingDimension) -> str:
+        """Return the address of the conversations with a metric and these ratings, highest values first.
+
+        Control bots are left out, as in correlations with metrics.
+        """
+        if not self._has_chats:
+            return ""
+        selection = ChatSelection.of_metric(column, not_bot=self.controls)
+        for dimension in dimensions:
+            selection = selection.narrowed(has=dimension.key)
+        return self.link(selection)
+
+    def answer_link(self, dimension: RatingDimension, bot: str, answer: str) -> str:
+        """Return the address of a bot's conversations with an answer as it was given, most disputed first.
+
+        Args:
+            answer: empty: all answers, worst first.
+        """
+        if not answer or not self._has_chats or get_protocol(self.study).marks_turns:
+            return self.mean_link(dimension, bot)
+        sort = f"-spread.{dimension.key}"
+        return self.link(ChatSelection.of(sort=sort, highlight=FEEDBACK, bot=bot, **{f"any.{dimension.key}": answer}))
+
+    def disputed_link(self, dimension: RatingDimension, *bots: str) -> str:
+        """Return the address of the conversations that several people rated, most disputed first."""
+        if not self._has_chats or get_protocol(self.study).marks_turns:
+            return ""
+        spread = f"spread.{dimension.key}"
+        return self.link(ChatSelection.of(sort=f"-{spread}", highlight=FEEDBACK, bot=bots, has=spread))
+
     def title(self, bot: str) -> str:
         """Return a bot's title on pages."""
         return self.bots[bot].title if bot in self.bots else bot
@@ -120,7 +179,7 @@ def study_frame(
     facts: Facts,
     *,
     include_synthetic: bool = False,
-    link: Link = lambda bot: "",
+    link: Link = lambda selection: "",
     point_link: PointLink = lambda *point: "",
     without: Sequence[str] = (),
 ) -> StudyFrame:

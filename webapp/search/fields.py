@@ -210,6 +210,7 @@ COUNTS = {
     "ratings": gettext_lazy("Ratings"),
     "up": gettext_lazy("Votes up"),
     "down": gettext_lazy("Votes down"),
+    "cost": gettext_lazy("Cost"),
 }
 IN_ROW = {"exchanges": "n_exchanges"}
 """Counts that stand in the conversation's own row."""
@@ -222,7 +223,7 @@ class Number:
     Attributes:
         name: name in queries.
         title: for people.
-        kind: `rating`, `metric` or `count`.
+        kind: `rating`, `spread`, `fit`, `metric` or `count`.
         series: its key in the index; None if no conversation has a value.
         unit: unit declared by the metric.
         about: explanation in a sentence; empty if the title is enough.
@@ -255,16 +256,37 @@ class Numbers:
     """All numeric fields of a study's conversations, read in two queries.
 
     A metric's own name means its first number, such as `repetition`. If a rating and a metric share a name, it means
-    the rating, and `metric.NAME` the metric.
+    the rating, and `metric.NAME` the metric. `spread` is the spread of the first question.
+
+    Args:
+        dimensions: questions, the one that bots are ranked by first.
+        fit: primary key of the hybrid fit whose residuals are listed; 0 for none.
     """
 
-    def __init__(self, dimensions: Sequence[RatingDimension]) -> None:
+    def __init__(self, dimensions: Sequence[RatingDimension], fit: int = 0) -> None:
         versions = {row.key: row for row in MetricVersion.objects.all()}
         newest: dict[str, int] = {}
         for row in sorted(versions.values(), key=lambda row: row.pk):
             newest[row.name] = row.pk
         series = {(s.kind, s.name, s.metric): s.pk for s in Series.objects.all()}
         ratings = [Number(d.key, d.title, "rating", series.get(("rating", d.key, 0))) for d in dimensions]
+        spreads = [
+            Number(
+                f"spread.{d.key}",
+                _("{title}, difference between raters").format(title=d.title),
+                "spread",
+                series.get(("spread", d.key, 0)),
+                about=_("Mean absolute difference between two raters of the conversation."),
+            )
+            for d in dimensions
+        ]
+        residual = Number(
+            "residual",
+            _("Error of the prediction"),
+            "fit",
+            series.get(("fit", "residual", fit)),
+            about=_("Distance between the prediction of the hybrid metric and the rating, without its sign."),
+        )
         counts = [Number(name, str(title), "count", series.get(("count", name, 0))) for name, title in COUNTS.items()]
         counts += [Number(name, str(definition.title), "count") for name, definition in COMPUTED.items()]
         metrics: list[Number] = []
@@ -290,11 +312,12 @@ class Numbers:
             if kind == "metric" and name not in known:
                 title = _("{name} (metric no longer available)").format(name=name)
                 short[name] = Number(name, title, "metric", key)
-        self.shown: list[Number] = [*ratings, *counts, *metrics]
+        self.shown: list[Number] = [*ratings, *spreads, residual, *counts, *metrics]
         self._by_name: dict[str, Number] = {
             **short,
-            **{number.name: number for number in (*metrics, *counts, *ratings)},
-            **{f"{n.kind}.{n.name}": n for n in (*metrics, *counts, *ratings)},
+            **({"spread": spreads[0]} if spreads else {}),
+            **{number.name: number for number in (*metrics, residual, *counts, *spreads, *ratings)},
+            **{f"{n.kind}.{n.name}": n for n in (*metrics, residual, *counts, *ratings)},
         }
 
     def get(self, name: str) -> Number | None:

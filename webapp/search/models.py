@@ -19,8 +19,8 @@ from webapp.studies.models import Study
 
 
 class Series(models.Model):
-    """One kind of number that conversations have: a count, the mean of a rating, a column of a metric's version, a
-    time.
+    """One kind of number that conversations have: a count, the mean of a rating, the difference between its raters, a
+    column of a metric's version, the residual of a hybrid fit, a time.
 
     The one time is `rated`: when a rating was last changed, in seconds since 1970.
     """
@@ -30,13 +30,15 @@ class Series(models.Model):
         RATING = "rating"
         METRIC = "metric"
         TIME = "time"
+        SPREAD = "spread"
+        FIT = "fit"
 
     is_derived = True
 
     kind = models.CharField(max_length=10, choices=Kind)
     name = models.CharField(max_length=200)
     metric = models.PositiveBigIntegerField(
-        default=0, help_text="Primary key of the metric version; 0 if the series is not a metric."
+        default=0, help_text="Primary key of the metric version or hybrid fit; 0 for other series."
     )
 
     class Meta:

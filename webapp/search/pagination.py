@@ -15,11 +15,13 @@ from django.db.models import Case, Count, Q, QuerySet, When
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
+from evaluation.ratings import RatingDimension
 from webapp.conversations.models import Conversation, Turn
 from webapp.jobs.models import SelfPlayRun
+from webapp.jobs.selectors.fits import fit_leading_id
 from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.models import Rating
-from webapp.ratings.selectors import study_bots, study_dimensions
+from webapp.ratings.selectors import ranking_dimensions, study_bots
 from webapp.search.fields import Number, Numbers
 from webapp.search.models import Figure, Note
 from webapp.search.query import SearchQuery, parse_query, sorted_rows
@@ -49,6 +51,15 @@ def conversations_of_run(run: SelfPlayRun) -> QuerySet[Conversation]:
 def conversations_of_source(source: Source) -> QuerySet[Conversation]:
     """Return the conversations of a study or run."""
     return conversations_of_study(source) if isinstance(source, Study) else conversations_of_run(source)
+
+
+def study_numbers(study: Study, dimensions: Sequence[RatingDimension] | None = None) -> Numbers:
+    """Return the numeric fields of a study's conversations, the one that bots are ranked by first.
+
+    Args:
+        dimensions: `ranking_dimensions` of the study, if already known.
+    """
+    return Numbers(ranking_dimensions(study) if dimensions is None else dimensions, fit_leading_id(study))
 
 
 def filter_conversations(
@@ -372,7 +383,7 @@ def find_conversations(
     rows, study = conversations_of_source(source), None
     if isinstance(source, Study):
         study = source
-        numbers, bots = Numbers(study_dimensions(source)), tuple(study_bots(source))
+        numbers, bots = study_numbers(source), tuple(study_bots(source))
     else:
         numbers, bots = Numbers([]), tuple(source.plan.get("bots", []))
     query = parse_query(line, numbers, bots=bots, study=study)

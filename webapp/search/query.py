@@ -30,7 +30,7 @@ from django.db.models.functions import MD5, Cast, Concat, Replace
 from django.utils.translation import gettext as _
 
 from chatbots.text import nearest_names
-from webapp.conversations.models import Conversation
+from webapp.conversations.models import Conversation, ReplyMark, ReplyReport
 from webapp.ratings.flag_store.models import TaskFlag
 from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.models import Rating
@@ -58,8 +58,15 @@ _IS: dict[str, Callable[[], Q]] = {
     "starred": lambda: _has_note(kind=Note.Kind.STAR),
     "tagged": lambda: _has_note(kind=Note.Kind.TAG),
     "noted": lambda: _has_note(kind=Note.Kind.NOTE),
+    "voted": lambda: Q(
+        pk__in=Figure.objects.filter(
+            series__kind=Series.Kind.COUNT, series__name__in=("up", "down"), value__gt=0
+        ).values("conversation")
+    ),
+    "reported": lambda: Q(pk__in=ReplyReport.objects.filter(turn__isnull=False).values("turn__conversation")),
+    "filtered": lambda: Q(pk__in=ReplyMark.objects.values("turn__conversation")),
 }
-CHOICES = ("bot", "condition", "state", "source", "rater", "flag", "tag", "is", "first", "id")
+CHOICES = ("bot", "condition", "state", "source", "rater", "flag", "tag", "is", "has", "first", "id")
 MOST = 10_000
 """The largest `limit:` and `sample:`: their conversations are named one by one in the query that reads them."""
 _NEAR = 70
@@ -253,6 +260,12 @@ class _Reader:
         rated = self._in_index(self.numbers.get("count.ratings"), {"gt": 0})
         return rated if value == "rated" else ~rated
 
+    def _by_has(self, value: str) -> Q:
+        number = self._find_number(QueryTerm(value, "has", ":"), value, "has:{}")
+        if number.computed is not None:
+            return number.computed.defined
+        return Q() if number.column else self._in_index(number, {})
+
     def _by_flag(self, value: str) -> Q:
         _known(value, flag_kinds.names(), _("There is no flag “{name}”."), "flag:{}")
         return Q(participant__in=TaskFlag.objects.filter(name=value).values("participant"))
@@ -276,10 +289,11 @@ class _Reader:
     def _find_number(self, term: QueryTerm, name: str, example: str) -> Number:
         number = self.numbers.get(name)
         if number is not None:
+            # A conversation with a value is listed with it, as is one in a range.
             self.spoken_of.setdefault(number.name, number)
             return number
         # Only numeric fields can be sorted or compared.
-        takes_words = term.sign == ":" and term.field not in ORDERS
+        takes_words = term.sign == ":" and term.field not in (*ORDERS, "has")
         keywords = (*CHOICES, *ORDERS) if takes_words else ()
         names = [*keywords, *self.numbers.names()]
         near = nearest_names(name, [candidate for candidate in names if _is_like(name, candidate)], least=_NEAR)

@@ -12,7 +12,7 @@ from django.db.models import Count, QuerySet
 from webapp.conversations.models import Conversation
 from webapp.ratings.models import Rating
 from webapp.search.fields import Numbers, Unreadable
-from webapp.search.models import Note, SavedSearch
+from webapp.search.models import Figure, Note, SavedSearch, Series
 from webapp.search.pagination import Source
 from webapp.search.query import parse_query
 from webapp.studies.models import Study
@@ -32,6 +32,11 @@ def notes_of(conversation: Conversation) -> Notes:
     rows = list(Note.objects.filter(conversation=conversation).select_related("author"))
     by_kind = {kind: [row for row in rows if row.kind == kind] for kind in Note.Kind}
     return Notes(bool(by_kind[Note.Kind.STAR]), by_kind[Note.Kind.TAG], by_kind[Note.Kind.NOTE])
+
+
+def has_residuals(fit: int) -> bool:
+    """Return True if the errors of a fit in single conversations are indexed."""
+    return Figure.objects.filter(series__kind=Series.Kind.FIT, series__metric=fit).exists()
 
 
 def raters_of(conversations: Sequence[UUID]) -> list[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
+from uuid import UUID
 
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -76,6 +78,23 @@ def note_add(*, conversation: Conversation, text: str, author: Any) -> Note:
         existing_note = author_notes.filter(text=words).first()
         return existing_note or Note.objects.create(
             conversation=conversation, kind=Note.Kind.NOTE, text=words, author=author
+        )
+
+
+def notes_add(*, chats: Collection[UUID], text: str, author: Any) -> None:
+    """Add one note to several conversations; an author's identical note is stored once for each.
+
+    Raises:
+        Refused: as `note_add` does.
+    """
+    words = note_checked(text)
+    with transaction.atomic():
+        locked = Conversation.objects.select_for_update(of=("self",)).filter(pk__in=chats).order_by("pk")
+        ids = list(locked.values_list("pk", flat=True))
+        same = Note.objects.filter(conversation__in=ids, kind=Note.Kind.NOTE, author=author, text=words)
+        noted = set(same.values_list("conversation", flat=True))
+        Note.objects.bulk_create(
+            Note(conversation_id=pk, kind=Note.Kind.NOTE, text=words, author=author) for pk in ids if pk not in noted
         )
 
 

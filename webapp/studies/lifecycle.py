@@ -5,11 +5,12 @@ Archived studies are hidden in lists; deletion includes the participants.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from django.core.exceptions import ValidationError
 from django.db import transaction
@@ -23,7 +24,9 @@ from webapp.core.clock import database_now
 from webapp.studies.attention_checks import answers_beyond
 from webapp.studies.models import Item, Participant, Study
 from webapp.studies.privacy import erasure_counts, erasure_kinds, participants_erase, studies_gone
+from webapp.studies.protocols.base import protocols
 from webapp.studies.rubrics import post_task_questions, rubric_create, scales_of
+from webapp.studies.selectors import study_key_free
 from webapp.studies.services import study_create
 from webapp.studies.settings import StudyValues
 from webapp.studies.study_file import (
@@ -32,11 +35,12 @@ from webapp.studies.study_file import (
     items_name,
     items_of_file,
     parts_of,
+    study_example,
     study_file_of,
     study_file_parts,
     study_file_plain,
 )
-from webapp.studies.validation import study_errors
+from webapp.studies.validation import RESERVED_KEYS, study_errors
 from webapp.studies.validation.sections import as_mistakes
 from webapp.studies.versions import SettingChange, names_diff, study_store, values_diff
 
@@ -214,6 +218,38 @@ def study_read(text: str | bytes, *, key: str = "", opens: bool = False) -> Stud
     if file is None or mistakes:
         raise ValuesError(mistakes)
     return file
+
+
+def judging_study_create(
+    *,
+    protocol: str,
+    name: str,
+    chats: Sequence[UUID],
+    of_study: str = "",
+    of_run: int | None = None,
+    language: str = "en",
+    author: str = "",
+) -> Study:
+    """Make the draft of a study in which people judge these conversations.
+
+    Args:
+        protocol: name of a protocol that gives stored conversations.
+        chats: their ids, `MOST_CHOSEN` at most.
+        of_study, of_run: source of the conversations, one of them.
+
+    Raises:
+        ValuesError: the study cannot be made, with the reasons.
+    """
+    file = study_example(protocol, language)
+    if protocols.get(protocol).compares_dialogues:
+        source = {"dialogues_of": of_study, "dialogues_run": of_run, "dialogues_chosen": tuple(map(str, chats))}
+        sections = {"dialogues": file.dialogues.model_copy(update=source)}
+    else:
+        source = {"conversations_of": of_study, "conversations_run": of_run}
+        source |= {"conversations_chosen": tuple(map(str, chats))}
+        sections = {"marking": file.marking.model_copy(update=source)}
+    own = {"key": study_key_free(name, RESERVED_KEYS), "name": name[:200], "bots": (), "items": ()}
+    return study_import(file=file.model_copy(update={**own, **sections}), author=author).study
 
 
 def study_import(*, file: StudyFile, folder: Path | None = None, opens: bool = False, author: str = "") -> Imported:

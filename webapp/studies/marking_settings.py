@@ -14,6 +14,10 @@ from chatbots.validation import InputModel, Many
 from evaluation.analysis.error_spans import SEVERITIES
 from webapp.studies.questions import Option, first_duplicate
 
+MOST_CHOSEN = 500
+"""Maximum number of conversations that a study can name."""
+ChatId = Annotated[str, Field(pattern=r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$")]
+
 
 class Marking(InputModel):
     """Settings for labelling replies of stored conversations."""
@@ -30,6 +34,11 @@ class Marking(InputModel):
         ge=1,
         title="Source self-play run",
         description="Number of the self-play run to annotate instead of a study. Optional.",
+    )
+    conversations_chosen: Annotated[Many[ChatId], Field(max_length=MOST_CHOSEN)] = Field(
+        default=(),
+        title="Chosen conversations",
+        description=f"Ids of conversations of the source, one per line, at most {MOST_CHOSEN}. Leave empty for all.",
     )
     n_conversations: int = Field(
         default=1, ge=1, le=20, title="Conversations per task", description="Each is shown with all its turns."

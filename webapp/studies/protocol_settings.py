@@ -32,6 +32,7 @@ from pydantic.fields import FieldInfo
 from chatbots import derive_seed
 from chatbots.type_descriptions import TypeDescription
 from chatbots.validation import InputModel, Many, Number
+from webapp.studies.marking_settings import MOST_CHOSEN, ChatId
 from webapp.studies.questions import Key
 
 
@@ -139,6 +140,11 @@ class Dialogues(InputModel):
         ge=1,
         title="Source self-play run",
         description="Number of the self-play run to compare instead of a study. Optional.",
+    )
+    dialogues_chosen: Annotated[Many[ChatId], Field(max_length=MOST_CHOSEN)] = Field(
+        default=(),
+        title="Chosen conversations",
+        description=f"Ids of conversations of the source, one per line, at most {MOST_CHOSEN}. Leave empty for all.",
     )
     n_dialogues: int = Field(
         default=4,

@@ -340,22 +340,27 @@ def conversations_given(
 
     They are its own, or those of the source named in its values.
 
+    If the study names single conversations, it gives only these.
+
     Args:
         values: values that the study will have; None: its current ones.
         is_rehearsal: True for scripted participants, who can also get chats from rehearsals of the source.
     """
     values = values or study.values
     source_key, run = values.marking.conversations_of, values.marking.conversations_run
+    chosen = values.marking.conversations_chosen
     if get_protocol(study).compares_dialogues:
         source_key, run = values.dialogues.dialogues_of, values.dialogues.dialogues_run
+        chosen = values.dialogues.dialogues_chosen
+    available = {"state": "completed", **({"pk__in": chosen} if chosen else {})}
     if run is not None:
         of_runs = apps.get_model("conversations", "Conversation").objects
-        return of_runs.filter(state="completed", selfplay__run=run)
+        return of_runs.filter(**available, selfplay__run=run)
     if not source_key:
-        return study.conversations.filter(state="completed")
+        return study.conversations.filter(**available)
     source_study = Study.objects.filter(key=source_key).first()
     source = source_study or study
-    conversations = source.conversations.filter(state="completed")
+    conversations = source.conversations.filter(**available)
     return conversations if is_rehearsal else conversations.filter(is_synthetic=False)
 
 

@@ -84,7 +84,7 @@ def drawings(found: PageFigure) -> list[str]:
 def all_figures(name: str) -> list[PageFigure]:
     info = BotInfo("b", name, 1, False)
     return [
-        bots_figure(summary([name, name]), lambda bot: f"/x?bot={bot.bot.bot_id}"),
+        bots_figure(summary([name, name]), lambda bot, dimension: f"/x?bot={bot.bot.bot_id}"),
         scatter_figure(
             [ScatterPoint(name, 1, False, 3.0, (2, 4), 3.5, None, 4, "/x")],
             id="s",
@@ -112,7 +112,7 @@ def test_every_drawing_is_well_formed_and_escaped(found: PageFigure) -> None:
 
 
 def test_marks_stand_where_the_scale_puts_them() -> None:
-    svg = bots_figure(summary(["Alpha"], 1), lambda bot: "/x").narrow[0].svg
+    svg = bots_figure(summary(["Alpha"], 1), lambda bot, dimension: "/x").narrow[0].svg
     ticks = re.findall(r'<text x="([\d.]+)%" y="16" class="tick middle">([\d.]+)</text>', svg)
     (x0, first), (x1, last) = ([float(value) for value in tick] for tick in (ticks[0], ticks[-1]))
     unit = (x1 - x0) / (last - first)
@@ -141,7 +141,7 @@ def test_wide_drawings_cut_no_name_of_24_letters() -> None:
     assert len(name) == 24
     spread = AnswerDistribution(BotInfo("b", name, 1, False), [1, 2, 0, 0, 0, 0, 0], 1.6)
     figures = [
-        bots_figure(summary([name, "other"]), lambda bot: "/x"),
+        bots_figure(summary([name, "other"]), lambda bot, dimension: "/x"),
         spread_figure([spread], QUALITY, [float(value) for value in range(1, 8)]),
     ]
     for found in figures:
@@ -371,7 +371,8 @@ def test_predictions_of_one_page_have_one_range() -> None:
 def test_all_questions_show_the_whole_scale_with_the_leaderboard() -> None:
     near = summary(["Alpha"], 1)
     zoomed, whole = (
-        axis_ticks(bots_figure(near, lambda bot: "/x", is_whole=is_whole).narrow[0].svg) for is_whole in (False, True)
+        axis_ticks(bots_figure(near, lambda bot, dimension: "/x", is_whole=is_whole).narrow[0].svg)
+        for is_whole in (False, True)
     )
     assert whole == [f"{step}" for step in range(1, 8)]
     assert set(zoomed) != set(whole)
@@ -435,7 +436,7 @@ def test_bots_stand_at_their_means(
         )
         for i, (mean, (_share, half)) in enumerate(zip(means, shares, strict=True))
     ]
-    found = bots_figure(StudySummary([dimension], bots, 0), lambda bot: "", is_whole=is_whole)
+    found = bots_figure(StudySummary([dimension], bots, 0), lambda bot, dimension: "", is_whole=is_whole)
     for svg in drawings(found):
         root = ElementTree.fromstring(svg)
         labels = [part for part in root.iter() if part.get("class") == "tick middle"]

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from datetime import UTC, datetime
+from itertools import combinations
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from webapp.ratings.models import Rating
 from webapp.search.index import index_make
 from webapp.search.models import Figure
 from webapp.search.text_search import SearchWords, words_within
-from webapp.studies.models import Participant, Study
+from webapp.studies.models import Dimension, Participant, Study
 from webapp.studies.privacy import participants_erase
 
 pytestmark = pytest.mark.django_db
@@ -51,6 +52,14 @@ def counted() -> dict[uuid.UUID, dict[str, float]]:
         for key in {key for rating in ratings for key in rating.answers}:
             given = [rating.answers[key] for rating in ratings if key in rating.answers]
             one[f"rating.{key}"] = sum(given) / len(given)
+            one |= spread_of(key, given)
+        means = [mean for rating in ratings if (mean := mean_of(rating)) is not None]
+        if means:
+            one["rating.mean_of_all"] = round(sum(means) / len(means), 5)
+            one |= spread_of("mean_of_all", means)
+        costs = [turn.cost for turn in turns if turn.cost is not None]
+        if costs:
+            one["count.cost"] = round(sum(costs), 5)
         if chat.metric_results.all():
             one["count.results"] = len(chat.metric_results.all())
         for result in chat.metric_results.all():
@@ -60,6 +69,23 @@ def counted() -> dict[uuid.UUID, dict[str, float]]:
         if one:
             found[chat.pk] = one
     return found
+
+
+def spread_of(key: str, given: list[float]) -> dict[str, float]:
+    """Return how far two raters differ on average, where there are two."""
+    gaps = [abs(a - b) for a, b in combinations(given, 2)]
+    return {f"spread.{key}": round(sum(gaps) / len(gaps), 5)} if gaps else {}
+
+
+def mean_of(rating: Rating) -> float | None:
+    """Return the mean of a rating's answers, higher better, unless one is missing."""
+    dimensions = list(rating.rubric.dimensions.all())
+    if len(dimensions) < 2 or any(one.key not in rating.answers for one in dimensions):
+        return None
+    answers = [
+        sum(one.scale) - rating.answers[one.key] if one.reversed else rating.answers[one.key] for one in dimensions
+    ]
+    return sum(answers) / len(answers)
 
 
 def results_tallied() -> dict[tuple[int, int, str], int]:
@@ -89,12 +115,12 @@ def study() -> Study:
     study = make_study("indexed")
     first, second, third = (make_conversation(study, n_exchanges=n) for n in (1, 2, 3))
     exchange(second, "I like tomatoes", "Do you cook? I don't cook.")
-    make_rating(third, quality=2)
+    make_rating(third, quality=2, fluency=6)
     rating = third.ratings.get()
     other = Rating(
         conversation=third,
         rubric=rating.rubric,
-        answers={"quality": 5},
+        answers={"quality": 5, "fluency": 2},
         comment="It kept to the weather.",
         submitted_at=rating.submitted_at,
     )
@@ -114,6 +140,21 @@ def nothing(_study: Study) -> None:
 
 def turn_edited(study: Study) -> None:
     Turn.objects.filter(conversation=of(study, 1), index=5).update(text="Say it again.", vote=1)
+
+
+def costs_known(study: Study) -> None:
+    Turn.objects.filter(conversation__study=study, speaker="bot").update(cost=0.25)
+    Turn.objects.filter(conversation=of(study, 1), index=1).update(cost=None)
+    Turn.objects.filter(conversation=of(study, 2), index=3).delete()
+
+
+def costs_gone(study: Study) -> None:
+    costs_known(study)
+    Turn.objects.filter(conversation__study=study).update(cost=None)
+
+
+def scale_turned(study: Study) -> None:
+    Dimension.objects.filter(rubric=study.rubric, key="fluency").update(reversed=True)
 
 
 def votes_gone(study: Study) -> None:
@@ -187,6 +228,9 @@ def made_anew(_study: Study) -> None:
         nothing,
         turn_edited,
         votes_gone,
+        costs_known,
+        costs_gone,
+        scale_turned,
         turns_deleted,
         rating_changed,
         rated_at_the_end_of_a_second,

@@ -10,7 +10,7 @@ from django.test.utils import CaptureQueriesContext
 from evaluation.ratings import RatingDimension
 from tests.builders import exchange, make_conversation, make_rating, make_study
 from webapp.conversations.models import Conversation
-from webapp.dashboard.conversation_list import examples, line_asked
+from webapp.dashboard.conversation_list import examples
 from webapp.jobs.models import MetricResult
 from webapp.jobs.selectors.metrics import metrics_find
 from webapp.jobs.services.fits import metric_version_record
@@ -18,6 +18,7 @@ from webapp.ratings.flag_store.models import TaskFlag
 from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_dimensions
+from webapp.search.chat_selection import line_asked
 from webapp.search.fields import Numbers, Unreadable, line_of, terms_of
 from webapp.search.models import Series
 from webapp.search.pagination import Listing, PageKey, page_of, position_of
@@ -137,7 +138,7 @@ def test_a_sample_is_drawn_by_its_seed(study: Study) -> None:
     [
         ("repitition>0.3", "no field “repitition”", "repetition>0.3"),
         ("bott>0.3", "“bott” here. To search", '"bott>0.3"'),
-        ("cost>60", "“cost” here. To search", '"cost>60"'),
+        ("coast>60", "“coast” here. To search", '"coast>60"'),
         ("sort:-flag", "Did you mean flags", "sort:flags"),
         ("sort:rater", "Did you mean raters", "sort:raters"),
         ("started:soon", "“soon” is not a date", "started:2026-01-01..2026-02-01"),
@@ -158,8 +159,12 @@ def test_a_sample_is_drawn_by_its_seed(study: Study) -> None:
         ("bot>eliza", "has no order", "bot:eliza"),
         ("state:finished", "no state “finished”", "state:"),
         ("is:good", "“is:good” is not a filter", "is:"),
-        ("is:nothing", "commented, noted, rated, scripted, starred, tagged, unrated.", "is:"),
-        ("state:odd", "completed, ended, failed, open, withdrawn.", "state:"),
+        (
+            "is:nothing",
+            "commented, filtered, noted, rated, reported, scripted, starred, tagged, unrated, voted.",
+            "is:",
+        ),
+        ("state:odd", "completed, ended, excluded, failed, open, withdrawn.", "state:"),
         ("flag:slow", "Available: ", "flag:"),
         ("created:2026", "“created” here. To search", '"created:2026"'),
         ("limit:10001", "the maximum is 10000", "limit:10000"),

@@ -47,11 +47,19 @@ from webapp.dashboard.conversation_reader import conversations_to_read
 from webapp.dashboard.narrative.phrases import reason_text
 from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.models import Rating
-from webapp.ratings.selectors import study_bots, study_dimensions
+from webapp.ratings.selectors import study_bots
 from webapp.results.refresh import refresh_flags
 from webapp.search import services
 from webapp.search.fields import Numbers
-from webapp.search.pagination import Listing, PageKey, Source, conversations_of_study, filter_conversations, page_of
+from webapp.search.pagination import (
+    Listing,
+    PageKey,
+    Source,
+    conversations_of_study,
+    filter_conversations,
+    page_of,
+    study_numbers,
+)
 from webapp.search.query import parse_query
 from webapp.search.selectors import Notes, Saved, notes_of, saved_searches
 from webapp.studies.models import Study
@@ -66,7 +74,7 @@ router = Router(tags=["conversations"], auth=Token())
 def conversations(request: HttpRequest, key: str, searched: Query[Searched]) -> Any:
     """Search a study's conversations, for example with `bot:eliza quality<4 sort:quality`."""
     study = study_by_key(key)
-    numbers = Numbers(study_dimensions(study))
+    numbers = study_numbers(study)
     return conversation_page(
         conversations_of_study(study), searched, numbers, bots=tuple(study_bots(study)), study=study
     )
@@ -317,7 +325,7 @@ class _Searched:
 
 def _search_study(key: str) -> _Searched:
     study = study_by_key(key)
-    return _Searched(study, Numbers(study_dimensions(study)), tuple(study_bots(study)))
+    return _Searched(study, study_numbers(study), tuple(study_bots(study)))
 
 
 def _search_run(id: int) -> _Searched:

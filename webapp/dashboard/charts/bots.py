@@ -28,7 +28,7 @@ from evaluation.plots.text_layout import tick_label
 from evaluation.ratings import RatingDimension
 from webapp.dashboard.charts.figure import NARROW, Cell, PageFigure, PageTable, Variant
 from webapp.dashboard.narrative import phrases
-from webapp.dashboard.narrative.phrases import count_cell, mean_cells, page_table, reason_text
+from webapp.dashboard.narrative.phrases import count_cell, linked, mean_cells, page_table, reason_text
 from webapp.dashboard.narrative.verdicts import intervals_sentence
 from webapp.results.bot_means import BotSummary, StudySummary
 
@@ -36,7 +36,8 @@ WIDE = 958.0
 PER_BLOCK = 5
 """Maximum number of columns side by side; more start a new block below."""
 
-Link = Callable[[BotSummary], str]
+Link = Callable[[BotSummary, RatingDimension | None], str]
+"""Address of the conversations behind a bot's mean of a question, or behind its votes (None)."""
 
 
 def bots_figure(summary: StudySummary, link: Link, *, is_whole: bool = False) -> PageFigure:
@@ -110,7 +111,7 @@ def _facet(summary: StudySummary, dimension: RatingDimension, link: Link, n_tick
             f"{bot.bot.title}\n{dimension.title} {figure(estimate.mean)} {interval}\n{phrases.ratings_text(estimate.n)}"
         )
         mark = interval_cell(window, estimate.mean, estimate.low, estimate.high, hollow=bot.bot.is_control)
-        cells.append(marked_cell(link(bot), says, mark))
+        cells.append(marked_cell(link(bot, dimension), says, mark))
     return drawn_column(dimension.head, cells, window)
 
 
@@ -151,7 +152,7 @@ def _votes(summary: StudySummary, link: Link) -> Column:
             el("rect", x="50%", width=f"{up_width:.2f}%", **bar, class_="vote-up"),
         ]
         middle = el("line", x1="50%", x2="50%", y1="0%", y2="100%", class_="axis")
-        cells.append(marked_cell(link(bot), says, cell(*bars, middle)))
+        cells.append(marked_cell(link(bot, None), says, cell(*bars, middle)))
     axis = cell(el("text", "down", x="48%", y=16, class_="tick end"), el("text", "up", x="52%", y=16, class_="tick"))
     return Column("Votes", cells, axis)
 
@@ -177,18 +178,31 @@ def _rank(place: LeaderboardEntry | None) -> Cell:
 
 
 def _table(summary: StudySummary, link: Link) -> PageTable:
-    places = {}
+    places, leading = {}, summary.dimensions[0] if summary.dimensions else None
     level = percent(LEVEL if summary.means is None else summary.means.level)
     if summary.means is not None and summary.compared is not None:
         places = {place.bot: place for place in leaderboard(summary.means, summary.compared).places}
     return page_table(
         summary.bots,
-        ("Bot", lambda bot: Cell(bot.bot.title, link(bot), slot=bot.bot.slot, hollow=bot.bot.is_control)),
+        ("Bot", lambda bot: Cell(bot.bot.title, link(bot, leading), slot=bot.bot.slot, hollow=bot.bot.is_control)),
         ("Rank", lambda bot: _rank(places.get(bot.bot.bot_id))),
         ("Ratings", lambda bot: count_cell(bot.n_ratings)),
         (
             [title for dimension in summary.dimensions for title in (dimension.head, level)],
-            lambda bot: [cell for dimension in summary.dimensions for cell in mean_cells(bot.intervals[dimension.key])],
+            lambda bot: [
+                cell
+                for dimension in summary.dimensions
+                for cell in linked(
+                    mean_cells(bot.intervals[dimension.key]),
+                    link(bot, dimension) if bot.intervals[dimension.key].n else "",
+                )
+            ],
         ),
-        (("Up", "Down"), lambda bot: [count_cell(bot.votes_up), count_cell(bot.votes_down)]),
+        (
+            ("Up", "Down"),
+            lambda bot: linked(
+                [count_cell(bot.votes_up), count_cell(bot.votes_down)],
+                link(bot, None) if bot.votes_up or bot.votes_down else "",
+            ),
+        ),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
@@ -29,6 +29,7 @@ from webapp.dashboard.charts.figure import NARROW, Cell, CompleteDrawing, PageFi
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
     count_cell,
+    linked,
     number_cell,
     p_cell,
     page_table,
@@ -40,18 +41,29 @@ from webapp.ratings.selectors import BotInfo
 
 
 def heatmap_figure(
-    titles: Sequence[str], correlations: dict[tuple[int, int], Correlation], *, id: str = "heatmap", **texts: Any
+    titles: Sequence[str],
+    correlations: dict[tuple[int, int], Correlation],
+    *,
+    id: str = "heatmap",
+    links: Mapping[tuple[int, int], str] | None = None,
+    **texts: Any,
 ) -> PageFigure:
     """Draw correlations as a square whose two halves show the same numbers.
 
     Args:
         correlations: correlations by (row, column) with row < column.
+        links: addresses of the conversations behind a cell, by the same keys.
         texts: `title`, `method` and `note` of the figure.
     """
     table = page_table(
         correlations.items(),
         (("Dimension", "With"), lambda row: [Cell(titles[place]) for place in row[0]]),
-        ("ρ", lambda row: share_cell(row[1].r, reason=reason_text(row[1].reason))),
+        (
+            "ρ",
+            lambda row: linked(
+                [share_cell(row[1].r, reason=reason_text(row[1].reason))], (links or {}).get(row[0], "")
+            )[0],
+        ),
         ("95 %", lambda row: span_cell(row[1].low, row[1].high, shares=True)),
         ("n", lambda row: count_cell(row[1].n)),
     )
@@ -61,7 +73,8 @@ def heatmap_figure(
 
     def draw(width: float, css: str) -> Markup:
         css += " plot-small" if css and is_small else ""
-        return _draw(titles, titles, both_halves, "ρ", (), width, name=name, css=css)
+        both_links = {**(links or {}), **{(j, i): href for (i, j), href in (links or {}).items()}}
+        return _draw(titles, titles, both_halves, "ρ", (), width, name=name, css=css, links=both_links)
 
     wide, narrow = for_widths(draw, 400.0 if is_small else 640.0)
     return PageFigure(id, wide=wide, narrow=narrow, table=table, **texts)
@@ -82,6 +95,7 @@ def matrix_figure(
     q: Mapping[tuple[int, int], float | None] | None = None,
     other_coefficient: tuple[str, CorrelationGrid] | None = None,
     first: tuple[Sequence[int], str] = ((), ""),
+    links: Mapping[tuple[int, int], str] | None = None,
     **texts: Any,
 ) -> PageFigure:
     """Draw the correlation of every row with every column.
@@ -95,9 +109,11 @@ def matrix_figure(
         other_coefficient: another coefficient of the same pairs for the table, with its title.
         first: places of the rows that matter first, and a sentence about them: these are drawn, and all on demand. None
             to draw all.
+        links: addresses of the conversations behind a cell.
         texts: of `PageFigure`.
     """
-    drawings = _drawings(rows, columns, correlations, symbol, sure)
+    links = links or {}
+    drawings = _drawings(rows, columns, correlations, symbol, sure, links)
     complete = None
     leading, note_of_first = first
     if 0 < len(leading) < len(rows):
@@ -109,9 +125,10 @@ def matrix_figure(
             {(k, j): correlations[i, j] for k, i in enumerate(leading) for j in range(len(columns))},
             symbol,
             {(k, j) for k, i in enumerate(leading) for j in range(len(columns)) if (i, j) in sure},
+            {(k, j): links.get((i, j), "") for k, i in enumerate(leading) for j in range(len(columns))},
         )
     wide, narrow = drawings
-    table = _table(rows, columns, correlations, symbol, sure, q or {}, other_coefficient)
+    table = _table(rows, columns, correlations, symbol, sure, q or {}, other_coefficient, links)
     return PageFigure(wide=wide, narrow=narrow, table=table, complete=complete, **texts)
 
 
@@ -121,11 +138,13 @@ def _drawings(
     correlations: CorrelationGrid,
     symbol: str,
     sure: Collection[tuple[int, int]],
+    links: Mapping[tuple[int, int], str],
 ) -> tuple[Markup, list[Variant]]:
     """Return the drawings for wide and for narrow columns."""
     name = f"{symbol} for {len(rows)} rows and {len(columns)} columns."
     return for_widths(
-        lambda width, css: _draw(rows, columns, correlations, symbol, sure, width, name=name, css=css), MATRIX_WIDE
+        lambda width, css: _draw(rows, columns, correlations, symbol, sure, width, links=links, name=name, css=css),
+        MATRIX_WIDE,
     )
 
 
@@ -139,6 +158,7 @@ def _draw(
     *,
     name: str,
     css: str,
+    links: Mapping[tuple[int, int], str],
 ) -> Markup:
     cells = {}
     for (i, j), value in correlations.items():
@@ -148,7 +168,9 @@ def _draw(
         else:
             says += span(value.low, value.high, shares=True)
             says += f"\n{probability(value.p)}, n = {value.n}" if value.p is not None else ""
-        cells[i, j] = GridCell(share(value.r), diverging_class(value.r), says, (i, j) in sure)
+        cells[i, j] = GridCell(
+            share(value.r), diverging_class(value.r), says, (i, j) in sure, href=links.get((i, j), "")
+        )
     return grid_drawing(
         [RowName(title) for title in rows],
         [RowName(title) for title in columns],
@@ -168,6 +190,7 @@ def _table(
     sure: Collection[tuple[int, int]],
     q: Mapping[tuple[int, int], float | None],
     other_coefficient: tuple[str, CorrelationGrid] | None,
+    links: Mapping[tuple[int, int], str],
 ) -> PageTable:
     def make_other_cell(place: tuple[int, int]) -> Cell:
         value = other_coefficient[1][place]  # type: ignore[index]
@@ -177,7 +200,10 @@ def _table(
         correlations.items(),
         ("Measure", lambda row: Cell(rows[row[0][0]])),
         ("With", lambda row: Cell(columns[row[0][1]])),
-        (symbol, lambda row: share_cell(row[1].r, reason=reason_text(row[1].reason))),
+        (
+            symbol,
+            lambda row: linked([share_cell(row[1].r, reason=reason_text(row[1].reason))], links.get(row[0], ""))[0],
+        ),
         ("95 %", lambda row: span_cell(row[1].low, row[1].high, shares=True)),
         ("p", lambda row: p_cell(row[1].p)),
         ("n", lambda row: count_cell(row[1].n)),
@@ -197,6 +223,7 @@ def differences_figure(
     *,
     digits: int,
     level: float,
+    link: Callable[[str, str], str] = lambda a, b: "",
     **texts: Any,
 ) -> PageFigure:
     """Draw the differences between bots, row minus column.
@@ -207,9 +234,10 @@ def differences_figure(
         verdicts: a sentence for each pair.
         digits: after the point.
         level: of the intervals.
+        link: address of the conversations of two bots.
         texts: `title`, `method` and notes of the figure.
     """
-    differences = Differences(pairs, digits, "Holm", reason_text)
+    differences = Differences(pairs, digits, "Holm", reason_text, link)
     rated = [RatedBot(bot.bot_id, bot.title, bot.slot, bot.is_control) for bot in bots]
     titles = {bot.bot_id: bot.title for bot in bots}
     bot_pairs = [(bot.bot_id, other.bot_id) for i, bot in enumerate(bots) for other in bots[i + 1 :]]
@@ -232,7 +260,7 @@ def differences_figure(
             for pair in bot_pairs
             if (signed_comparison := differences.get_pair(*pair)) is not None
         ],
-        ("Pair", lambda row: Cell(f"{titles[row[0][0]]} − {titles[row[0][1]]}")),
+        ("Pair", lambda row: Cell(f"{titles[row[0][0]]} − {titles[row[0][1]]}", link(*row[0]))),
         (("Difference", percent(level), "p", "p, Holm", "Conclusion"), lambda row: difference(row[1])),
     )
     wide = _draw_differences(rated, rated, differences, WIDE, css="plot-wide")

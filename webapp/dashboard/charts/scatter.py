@@ -246,7 +246,7 @@ def weights_figure(weights: Sequence[Weight], *, unit: str, **texts: Any) -> Pag
         wide, narrow = _draw_weights([weight for i, weight in enumerate(ordered) if i in strongest], unit)
     table = page_table(
         ordered,
-        ("Feature", lambda weight: Cell(weight.title, reason=weight.about)),
+        ("Feature", lambda weight: Cell(weight.title, weight.href, reason=weight.about)),
         ("Weight", lambda weight: share_cell(weight.mean)),
         ("90 %", lambda weight: span_cell(weight.low, weight.high, shares=True)),
     )

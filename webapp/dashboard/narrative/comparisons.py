@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 
 from evaluation.analysis.answers import DimensionAnswers
 from evaluation.analysis.bot_means import LEVEL, BotMeans
@@ -50,10 +51,18 @@ from webapp.dashboard.narrative.verdicts import (
 from webapp.jobs.selectors.fits import fit_leading
 from webapp.jobs.selectors.metrics import metric_titles
 from webapp.ratings.selectors import study_whole
-from webapp.results.bot_means import HYBRID_SOURCE, StudyPowered, StudySummary
+from webapp.results.bot_means import HYBRID_SOURCE, BotSummary, StudyPowered, StudySummary
 from webapp.results.compute import StudyComparisons
 from webapp.results.study_data import StudyFrame
+from webapp.search.chat_selection import FEEDBACK, ChatSelection
 from webapp.studies.assignment.capacity import keeps_always_valid
+
+
+def bot_link(frame: StudyFrame, bot: BotSummary, dimension: RatingDimension | None) -> str:
+    """Return the address of the conversations behind a bot's mean, or behind the votes on its replies (None)."""
+    if dimension is not None:
+        return frame.mean_link(dimension, bot.bot.bot_id)
+    return frame.link(ChatSelection.of(sort="-down", highlight=FEEDBACK, bot=bot.bot.bot_id, is_="voted"))
 
 
 def ratings_section(frame: StudyFrame, summary: StudySummary, answers: DimensionAnswers) -> Section:
@@ -65,10 +74,7 @@ def ratings_section(frame: StudyFrame, summary: StudySummary, answers: Dimension
     return Section(
         "ratings",
         "Ratings by bot",
-        figures=[
-            bots_figure(summary, lambda bot: frame.link(bot.bot.bot_id)),
-            answers_figure(answers, frame.headline, frame.bots),
-        ],
+        figures=[bots_figure(summary, partial(bot_link, frame)), answers_figure(answers, frame.headline, frame.bots)],
         tables=[] if summary.means is None else [_distributions(frame, summary.means)],
     )
 
@@ -132,6 +138,7 @@ def comparisons_section(frame: StudyFrame, comparisons: StudyComparisons) -> Sec
             ),
             marks="Row minus column. Coloured cells: significant differences.",
             level=1 - compared.alpha,
+            link=partial(frame.mean_link, frame.headline),
             note="The intervals are not corrected for the number of pairs.",
         )
     )

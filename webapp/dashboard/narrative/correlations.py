@@ -106,6 +106,7 @@ def _dimensions_figure(frame: StudyFrame, matrix: CorrelationMatrix, titles: Map
             f"Spearman over {phrases.conversations_text(matrix.n)}, 95 % intervals by the jackknife over people.",
             controls_sentence(frame, left_out=False),
         ),
+        links={(i, j): frame.ratings_link(matrix.rows[i].name, matrix.columns[j]) for i, j in matrix.cells},
         note="Part of this is the halo effect: raters who like one aspect tend to like everything.",
     )
 
@@ -145,6 +146,7 @@ def _matrix_figure(
 
 
 def _metrics_figure(frame: StudyFrame, matrix: CorrelationMatrix, titles: Mapping[str, str], note: str) -> PageFigure:
+    questions = {question.key: question for question in frame.all_dimensions}
     alone = (
         "A correlation over all bots may only reflect differences between bots. A correlation within bots is about "
         "single chats."
@@ -158,6 +160,11 @@ def _metrics_figure(frame: StudyFrame, matrix: CorrelationMatrix, titles: Mappin
         "The table also has Pearson’s r within bots.",
         marks="Bold: p < .05 after Holm’s correction.",
         id="metrics-dimensions",
+        links={
+            (i, j): frame.metric_link(matrix.rows[i].name, questions[matrix.columns[j]])
+            for i, j in matrix.cells
+            if matrix.rows[i].source == "chats"
+        },
         title="Correlations of metrics with ratings",
         symbol="ρ",
         other_coefficient=("r within bots", dict(matrix.within)),

@@ -84,13 +84,19 @@ class HybridView:
 
 
 def hybrid_view(
-    result: Result, bots: Bots, link: Callable[[str], str], dimensions: dict[str, str] | None = None
+    result: Result,
+    bots: Bots,
+    link: Callable[[str], str],
+    dimensions: dict[str, str] | None = None,
+    *,
+    metric_link: Callable[[str], str] = lambda column: "",
 ) -> HybridView:
     """Read the stored document of a fit.
 
     Args:
         bots: bots of the study, for titles and marks.
-        link: address of a bot's conversations.
+        link: address of a bot's conversations, largest error first.
+        metric_link: address of the conversations with a feature.
         dimensions: titles of the study's rubric by key.
     """
     titles = dimensions or {}
@@ -118,7 +124,7 @@ def hybrid_view(
         tiles=list(_tiles(result)),
         pairs=_pairs(result["pairs"]),
         notes=caution_sentences(cautions),
-        figures={figure.id: figure for figure in _figures(result, bots, link, target)},
+        figures={figure.id: figure for figure in _figures(result, bots, link, target, metric_link)},
         tables=[table for table in tables if table is not None],
     )
 
@@ -202,7 +208,9 @@ def _scale(result: Result) -> Ends:
     return None
 
 
-def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str) -> Iterator[PageFigure]:
+def _figures(
+    result: Result, bots: Bots, link: Callable[[str], str], target: str, metric_link: Callable[[str], str]
+) -> Iterator[PageFigure]:
     """Yield the plots of the predictions and of the weights."""
     x_title = f"Rank by people, {target}" if ranks_only(result) else f"Human mean of {target}"
     on_line = "On the dashed line, the prediction equals the human mean."
@@ -258,7 +266,10 @@ def _figures(result: Result, bots: Bots, link: Callable[[str], str], target: str
     if weights := weights_of(result):
         titles = short_titles(feature_titles([weight.title for weight in weights]))
         yield weights_figure(
-            [replace(weight, title=title) for weight, title in zip(weights, titles, strict=True)],
+            [
+                replace(weight, title=title, href=metric_link(weight.title))
+                for weight, title in zip(weights, titles, strict=True)
+            ],
             title="Feature weights",
             method="Mean weight with 90 % interval over folds, in rating points per standard deviation of the feature.",
             marks="Hollow: the interval includes 0.",

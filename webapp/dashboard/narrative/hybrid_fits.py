@@ -54,7 +54,7 @@ def hybrid_section(frame: StudyFrame) -> Section:
     drawn_weights: set[tuple[str, str, str]] = set()
     for fit in fits:
         assert fit.result is not None
-        view = hybrid_view(fit.result, frame.bots, frame.link, dimensions)
+        view = hybrid_view(fit.result, frame.bots, lambda bot: "", dimensions)
         name = f"Fit {fit.pk}: preset {fit.result['preset']}, target {view.target}, {view.intercept}"
         if within := fit_condition(fit):
             name += f", {within}"
@@ -302,7 +302,9 @@ def _mean_cell(study: ComparedStudy, place: LeaderboardEntry | None) -> Cell:
         return Cell("–", reason=_NOT_RATED)
     digits, mean = digits_for(study.frame.headline.low, study.frame.headline.high), place.mean
     text = f"{figure(mean.mean, digits)} {span(mean.low, mean.high, digits)}"
-    return Cell(text, study.frame.link(place.bot), reason=reason_text(mean.reason), raw=(mean.mean,))
+    return Cell(
+        text, study.frame.mean_link(study.frame.headline, place.bot), reason=reason_text(mean.reason), raw=(mean.mean,)
+    )
 
 
 def _rank_cell(place: LeaderboardEntry | None) -> Cell:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from evaluation.findings import Reason, reason_read
@@ -134,6 +134,11 @@ class NamedTable:
 
 Columns = tuple[str | Sequence[str], Callable[[Row], Cell | Sequence[Cell]]]
 """A title and the cell of a row, or the titles of several columns and their cells."""
+
+
+def linked(cells: Sequence[Cell], href: str) -> list[Cell]:
+    """Return cells of which the first one links to the conversations behind it."""
+    return [replace(cells[0], href=href), *cells[1:]]
 
 
 def page_table(rows: Iterable[Row], *columns: Columns[Row]) -> PageTable:

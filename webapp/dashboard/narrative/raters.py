@@ -69,7 +69,7 @@ def raters_section(frame: StudyFrame, analysis: RaterAnalysis, *, names: bool = 
     if analysis.screening.flagged:
         section.tables.append(_unflagged_table(frame, analysis.screening))
         if names:
-            section.tables.append(_flagged(analysis.screening.flagged))
+            section.tables.append(_flagged(frame, analysis.screening.flagged))
     return section
 
 
@@ -104,7 +104,8 @@ def _thing(frame: StudyFrame) -> str:
 
 def agreement_table(frame: StudyFrame, agreement: RaterAgreement) -> NamedTable:
     """Return the applicable coefficients for each dimension, and reasons for the others."""
-    titles = {dimension.key: dimension.title for dimension in frame.all_dimensions}
+    questions = {dimension.key: dimension for dimension in frame.all_dimensions}
+    titles = {key: dimension.title for key, dimension in questions.items()}
     note = "0 is chance agreement, 1 is full agreement. Gwet’s AC does not drop when nearly all answers are equal."
     if not get_protocol(frame.study).judges_items:
         note += (
@@ -115,7 +116,15 @@ def agreement_table(frame: StudyFrame, agreement: RaterAgreement) -> NamedTable:
         "agreement",
         "Rater agreement",
         agreement.coefficients,
-        ("Dimension", lambda coefficient: Cell(titles[coefficient.dimension])),
+        (
+            "Dimension",
+            lambda coefficient: Cell(
+                titles[coefficient.dimension],
+                frame.disputed_link(questions[coefficient.dimension])
+                if coefficient.about != "bot" and coefficient.found.n_items
+                else "",
+            ),
+        ),
         ("Coefficient", lambda coefficient: Cell(_coefficient_name(coefficient))),
         (
             "Agreement about",
@@ -237,12 +246,12 @@ def _unflagged_table(frame: StudyFrame, screening: Screening) -> NamedTable:
     )
 
 
-def _flagged(flagged: Sequence[RaterVerdict]) -> NamedTable:
+def _flagged(frame: StudyFrame, flagged: Sequence[RaterVerdict]) -> NamedTable:
     return declared_table(
         "flagged",
         "Raters flagged by the filters",
         flagged,
-        ("Rater", lambda verdict: Cell(verdict.rater[:8])),
+        ("Rater", lambda verdict: Cell(verdict.rater[:8], frame.mean_link(frame.headline, rater=verdict.rater))),
         ("Ratings", lambda verdict: count_cell(verdict.n)),
         ("Reason", lambda verdict: Cell("; ".join(reason_text(reason) for reason in verdict.reasons))),
     )

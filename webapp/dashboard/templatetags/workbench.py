@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from django import template
+from django.urls import reverse
 from django.utils.formats import date_format
 from markupsafe import Markup
 
@@ -17,9 +18,11 @@ from webapp.dashboard.charts.lines import printed
 from webapp.dashboard.conversation_list import Workbench
 from webapp.dashboard.filters import Range
 from webapp.dashboard.leaderboard import BoardParams
+from webapp.search.chat_selection import ChatSelection
 from webapp.search.fields import Number
 from webapp.search.index_statistics import Histogram
 from webapp.search.models import SavedSearch
+from webapp.studies.models import Study
 
 register = template.Library()
 
@@ -30,6 +33,12 @@ _SELECTED, _CHECKED = Markup(" selected"), Markup(" checked")
 def bench_line(bench: Workbench, line: str) -> str:
     """Return the address of the page with another query."""
     return bench.address(q=line)
+
+
+@register.simple_tag
+def chats_link(study: Study, **selection: str) -> str:
+    """Return the address of a study's conversations with these filters, order and highlight."""
+    return ChatSelection.of(**selection).url(reverse("dashboard:study_conversations", args=[study.key]))
 
 
 @register.simple_tag

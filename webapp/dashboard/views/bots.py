@@ -28,6 +28,7 @@ from webapp.core.project_scope import USUAL_PROJECT
 from webapp.core.projects import has_several_projects
 from webapp.core.rights import Right, may_in
 from webapp.dashboard.bot_form import bot_entry_of
+from webapp.dashboard.bot_record import standings_of
 from webapp.dashboard.bots import BotState, bot_state, bots_spent, roles_of_bot
 from webapp.dashboard.data_quality import marks_of_bots
 from webapp.dashboard.navigation import page, post_view, read_view
@@ -84,6 +85,8 @@ def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
     if entry is None:
         raise Http404
     own_row = own_declared_bot(bot_id)
+    roles = roles_of_bot(bot_id)
+    standings, n_other_studies = standings_of(bot_id, roles)
     return page(
         request,
         "bot.html",
@@ -100,7 +103,10 @@ def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
         spent=bots_spent([bot_id]).get(bot_id),
         named=marks_of_bots([bot_id]).get(bot_id),
         bot_id=bot_id,
-        roles=roles_of_bot(bot_id),
+        roles=roles,
+        standings=standings,
+        n_other_studies=n_other_studies,
+        prompt=entry.params.get("system_prompt") or entry.params.get("prompt") or "",
         own_row=own_row,
         may_share=own_row is not None
         and has_several_projects()
@@ -115,7 +121,16 @@ def bot_imported(request: HttpRequest, bot_id: str) -> HttpResponse:
     roles = roles_of_bot(bot_id)
     if not roles:
         raise Http404
-    return page(request, "bot_imported.html", "bots", bot_id=bot_id, roles=roles)
+    standings, n_other_studies = standings_of(bot_id, roles)
+    return page(
+        request,
+        "bot_imported.html",
+        "bots",
+        bot_id=bot_id,
+        roles=roles,
+        standings=standings,
+        n_other_studies=n_other_studies,
+    )
 
 
 @post_view(to_post=[Right.RUN])

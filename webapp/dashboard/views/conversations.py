@@ -19,16 +19,19 @@ from webapp.dashboard import conversation_list, conversation_reader, filters
 from webapp.dashboard.conversation_list import Gathered, Workbench, dimensions_of, export_query, gathered, workbench_of
 from webapp.dashboard.filters import address_asked, apply_flag_filter, without_range
 from webapp.dashboard.navigation import page, read_view
+from webapp.dashboard.views.chat_actions import undo_count
 from webapp.dashboard.views.notes import noted_context
 from webapp.dashboard.views.studies import study_page
 from webapp.jobs.models import SelfPlayRun
 from webapp.results.refresh import flags_there, refresh_flags
 from webapp.search.fields import Numbers
 from webapp.search.index_statistics import histogram_of
-from webapp.search.pagination import Listing, ListPosition, Page, all_and_scripted, page_of, position_of
+from webapp.search.pagination import Listing, ListPosition, Page, all_and_scripted, page_of, position_of, study_numbers
 from webapp.search.query import parse_query
 from webapp.search.selectors import Notes, Tag, notes_of, raters_of, saved_searches, tags_of
+from webapp.studies.marking_settings import MOST_CHOSEN
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import protocols
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,12 @@ def pane_of(request: HttpRequest, bench: Workbench, listing: Listing, pk: UUID, 
     return Pane(
         row,
         conversation_reader.read_conversation(
-            row, request.GET.getlist("track"), request.GET.get("turn", ""), listing.words, columns
+            row,
+            request.GET.getlist("track"),
+            request.GET.get("turn", ""),
+            listing.words,
+            columns,
+            bench.selection.highlight,
         ),
         place,
         before,
@@ -144,6 +152,13 @@ def bench_context(request: HttpRequest, gathered: Gathered, bench: Workbench, n_
         "keep_href": gathered.address("keep"),
         "spread_href": gathered.address("spread"),
         "total_href": gathered.address("total"),
+        "judge_href": gathered.address("judge"),
+        "exclude_href": gathered.address("exclude"),
+        "note_href": gathered.address("note"),
+        "judging": [protocol for protocol in protocols if protocol.judges_conversations],
+        "n_undo": undo_count(request, gathered),
+        "most_selected": MOST_CHOSEN,
+        "has_excluded": any(row.conversation.state == Conversation.State.EXCLUDED for row in listed_page.rows),
         "notes_href": bench.address(notes="1"),
         **(noted_context(request, gathered, bench) if shows_notes else {}),
     }
@@ -264,8 +279,9 @@ def conversation(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
 def side_by_side(request: HttpRequest, conversation_id: UUID, other_id: UUID) -> HttpResponse:
     """Show two conversations side by side, with ratings and common numbers."""
     rows = [get_object_or_404(conversation_reader.conversations_to_read(), pk=pk) for pk in (conversation_id, other_id)]
-    dimensions = dimensions_of(rows[0].study)
-    bench = workbench_of(request.GET, Numbers(dimensions), dimensions, study=rows[0].study)
+    first_study = rows[0].study
+    numbers = study_numbers(first_study) if first_study is not None else Numbers([])
+    bench = workbench_of(request.GET, numbers, dimensions_of(first_study), study=first_study)
     words = bench.search.words if bench.search is not None else ()
     names = [number.name for number in bench.columns]
     sides = [(row, conversation_reader.read_conversation(row, words=words, first=names)) for row in rows]

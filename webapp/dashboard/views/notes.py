@@ -23,7 +23,8 @@ from webapp.search.selectors import MOST_TAGS, notes_in, stars_of, tags_of
 from webapp.studies.models import Study
 
 
-def _back(request: HttpRequest, otherwise: str) -> HttpResponse:
+def back_to(request: HttpRequest, otherwise: str) -> HttpResponse:
+    """Return to the page that the form names, or to another one if it is not ours."""
     address = request.POST.get("next", "")
     is_ours = url_has_allowed_host_and_scheme(address, {request.get_host()}, request.is_secure())
     return redirect(address if address.startswith("/") and is_ours else otherwise)
@@ -56,7 +57,7 @@ def conversation_note(request: HttpRequest, conversation_id: UUID) -> HttpRespon
             image_withhold(conversation=row, index=index, user_name=name if action == "withhold_image" else "")
     except Refused as error:
         messages.error(request, str(error))
-    return _back(request, reverse("dashboard:conversation", args=[row.pk]))
+    return back_to(request, reverse("dashboard:conversation", args=[row.pk]))
 
 
 @post_view()
@@ -87,7 +88,7 @@ def _keep_search(request: HttpRequest, collection: Gathered) -> HttpResponse:
             messages.success(request, f"The search was saved as “{saved_search.name}”.")
     except Refused as error:
         messages.error(request, str(error))
-    return _back(request, collection.address())
+    return back_to(request, collection.address())
 
 
 def noted_context(request: HttpRequest, collection: Gathered, bench: Workbench) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,6 +18,7 @@ from evaluation.metrics.registry import configured_metrics, metric_list
 from webapp.conversations.selectors import synthetic_count
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
+from webapp.dashboard.conversation_list import conversations_link
 from webapp.dashboard.filters import apply_flag_filter
 from webapp.dashboard.forms import FitForm, study_targets
 from webapp.dashboard.narrative.hybrid import hybrid_view
@@ -25,18 +27,13 @@ from webapp.dashboard.navigation import form_view, read_view
 from webapp.dashboard.overview import selfplay_bots
 from webapp.dashboard.selectors import metrics_progress, study_runs
 from webapp.dashboard.views.jobs import job_context
-from webapp.dashboard.views.studies import (
-    conversations_link,
-    kept_in_address,
-    studies_asked,
-    study_page,
-    synthetic_asked,
-)
+from webapp.dashboard.views.studies import kept_in_address, studies_asked, study_page, synthetic_asked
 from webapp.jobs.models import HybridFit
 from webapp.jobs.selectors.fits import (
     fit_condition,
     fit_is_behind,
     fit_leading,
+    fit_leading_id,
     fit_rule_has_changed,
     fits_beside,
     fits_newest,
@@ -46,6 +43,7 @@ from webapp.jobs.selectors.metrics import (
     language_sentences,
     left_out_sentences,
     metric_runs_newest,
+    metric_titles,
     metrics_left_out,
     results_counted,
     study_languages,
@@ -54,7 +52,9 @@ from webapp.jobs.services.fits import fit_create, metric_run_create
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.selectors import BotInfo, conversations_counted, study_bots
+from webapp.search.chat_selection import ChatSelection
 from webapp.search.index_statistics import conversation_totals
+from webapp.search.selectors import has_residuals
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import get_protocol
 
@@ -198,12 +198,15 @@ def _fit_context(
         "broken_off": fits[0] if fits and fits[0].can_go_on and fit_id in ("", str(fits[0].pk)) else None,
     }
     if fit is not None and fit.result:
-        synthetic = synthetic_asked(request)
+        link = partial(conversations_link, study, synthetic=synthetic_asked(request), excluded_flags=excluded_flags)
+        # Errors of single conversations are known of the fit shown by default, unless it is from an earlier version.
+        has_errors = fit.pk == fit_leading_id(study) and has_residuals(fit.pk)
         context["view"] = hybrid_view(
             fit.result,
             bots,
-            lambda bot: conversations_link(study, bot=bot, synthetic=synthetic, excluded_flags=excluded_flags),
+            lambda bot: link(ChatSelection.of_errors(bot) if has_errors else ChatSelection.of(bot=bot, is_="rated")),
             dict(study_targets(study)),
+            metric_link=lambda column: link(ChatSelection.of_metric(column)) if column in metric_titles() else "",
         )
         context["condition"] = fit_condition(fit)
         flags = fit.request.get("without", ())

@@ -6,6 +6,7 @@ A study that compares pairs shows what was preferred. Details are folded section
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -17,6 +18,7 @@ from evaluation.analysis.comparisons import POWER
 from evaluation.analysis.conditions import LevelResult
 from evaluation.analysis.planning import RaterPlan
 from evaluation.plots.svg import FORMATS
+from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import synthetic_count
 from webapp.dashboard.bots import samples_of
 from webapp.dashboard.charts.bots import bots_figure
@@ -32,7 +34,7 @@ from webapp.dashboard.leaderboard import (
     pairs_board,
     votes_board,
 )
-from webapp.dashboard.narrative.comparisons import planning_table, prediction_of
+from webapp.dashboard.narrative.comparisons import bot_link, planning_table, prediction_of
 from webapp.dashboard.narrative.conditions import within_sentence
 from webapp.dashboard.narrative.hybrid_fits import ComparedStudy, studies_table
 from webapp.dashboard.narrative.pairs import pairs_section, protocols_section
@@ -77,6 +79,7 @@ def results(request: HttpRequest, study: Study) -> HttpResponse:
         n_synthetic=synthetic_count(study),
         failed=request.GET.get("failed") == "1",
         refusals=count_refusals(study),
+        n_excluded=study.conversations.filter(state=Conversation.State.EXCLUDED).count(),
         suffix_more="".join(f"&{urlencode({name: v})}" for name in _KEPT for v in request.GET.getlist(name) if v),
         **context,
     )
@@ -226,7 +229,7 @@ def _folds(
     if questions.is_open:
         results = (comparisons.result.means, comparisons.result.compared)
         summary = bot_summary(study, **frame.counted_work, include_failed=failed, means_and_comparisons=results)
-        figure = bots_figure(summary, lambda bot: frame.link(bot.bot.bot_id), is_whole=choice.is_whole)
+        figure = bots_figure(summary, partial(bot_link, frame), is_whole=choice.is_whole)
         questions.content = Section("questions", "All questions", figures=[figure])
     pairs = FoldedSection("comparisons", "All pairs of bots and sample-size plans", is_open=opened == "comparisons")
     if pairs.is_open:

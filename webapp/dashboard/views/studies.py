@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -25,6 +26,7 @@ from webapp.core.rights import Right, may
 from webapp.dashboard import selectors
 from webapp.dashboard.action_items import action_items
 from webapp.dashboard.bots import study_spent
+from webapp.dashboard.conversation_list import conversations_link
 from webapp.dashboard.filters import apply_flag_filter, exclusion_notice, requested_flags
 from webapp.dashboard.navigation import Link, form_view, page, page_title, post_view, read_view, tab_links
 from webapp.dashboard.overview import headline_findings, selfplay_bots, study_action_items
@@ -117,19 +119,6 @@ def _n_compared(request: HttpRequest, study: Study) -> int:
     ).count()
 
 
-def conversations_link(
-    study: Study, *, bot: str, synthetic: bool, excluded_flags: Sequence[str] = (), question: str = "", answer: str = ""
-) -> str:
-    """Return the address of the conversations behind a bot's mark."""
-    query = {"bot": bot, **({"synthetic": "1"} if synthetic else {})}
-    if excluded_flags:
-        query["without"] = ",".join(excluded_flags)
-    if answer:
-        query |= {"question": question, "answer": answer}
-    address = reverse("dashboard:study_conversations", args=[study.key])
-    return f"{address}?{urlencode(query, safe=',')}"
-
-
 @dataclass(frozen=True, slots=True)
 class ShownResult:
     """Result as shown on a page.
@@ -192,7 +181,13 @@ def shown_result(request: HttpRequest, question: AnalysisKey) -> ShownResult:
         study,
         answer.computed_result.facts,
         include_synthetic=synthetic,
-        link=lambda bot: conversations_link(study, bot=bot, synthetic=synthetic, excluded_flags=excluded_flags),
+        link=partial(
+            conversations_link,
+            study,
+            synthetic=synthetic,
+            excluded_flags=excluded_flags,
+            include_failed=question.include_failed,
+        ),
         point_link=lambda *point: reverse("dashboard:study_point", args=[study.key, *point]) + suffix,
         without=excluded_flags,
     )

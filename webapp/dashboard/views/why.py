@@ -28,7 +28,6 @@ from webapp.dashboard.report_sections import SECTIONS, Choice, FoldedSection
 from webapp.dashboard.views.studies import (
     ShownResult,
     analysis_key,
-    conversations_link,
     kept_in_address,
     shown_result,
     stored_result,
@@ -160,16 +159,9 @@ def _content(name: str, frame: StudyFrame, result: Any, chosen_by: Mapping[str, 
     if name == "agreement":
         dimension_key = chosen_by.get("dimension", "")
         chosen = next((d for d in frame.dimensions if d.key == dimension_key), frame.dimensions[0])
-        link = partial(
-            conversations_link,
-            frame.study,
-            synthetic=frame.include_synthetic,
-            excluded_flags=frame.excluded_flags,
-            question=chosen.key,
-        )
         options = [(dimension.key, dimension.title, dimension is chosen) for dimension in frame.dimensions]
         section = answers_section(
-            frame, result.answers.get_dimension(chosen.key), chosen, lambda bot, answer: link(bot=bot, answer=answer)
+            frame, result.answers.get_dimension(chosen.key), chosen, partial(frame.answer_link, chosen)
         )
         return section, Choice("dimension", "Dimension", options)
     if name == "powered":

@@ -46,8 +46,16 @@ def fit_leading(study: Study, excluded_flags: Sequence[str] = ()) -> HybridFit |
     Args:
         excluded_flags: names of flags; only a fit that excludes exactly the participants with one of these counts.
     """
-    done = _select_done_fits(study, excluded_flags).exclude(request__has_key="condition")
-    return done.defer("kept", "predictions").order_by("-pk").first()
+    return _select_leading(study, excluded_flags).defer("kept", "predictions").first()
+
+
+def fit_leading_id(study: Study) -> int:
+    """Return the primary key of the fit shown by default; 0 without one."""
+    return _select_leading(study, ()).values_list("pk", flat=True).first() or 0
+
+
+def _select_leading(study: Study, excluded_flags: Sequence[str]) -> QuerySet[HybridFit]:
+    return _select_done_fits(study, excluded_flags).exclude(request__has_key="condition").order_by("-pk")
 
 
 def _select_done_fits(study: Study, excluded_flags: Sequence[str]) -> QuerySet[HybridFit]:

@@ -282,7 +282,14 @@ def fit_create(
 
 def fit_store(*, fit: HybridFit, result: HybridResult, identities: Mapping[str, Any]) -> None:
     """Keep the whole result with every identity used."""
-    predictions = {name: [_plain(value) for value in values] for name, values in result.predictions.items()}
+    predictions: dict[str, Any] = {
+        name: [_plain(value) for value in values] for name, values in result.predictions.items()
+    }
+    if "conversation" in predictions:
+        rows = zip(*(predictions[name] for name in ("conversation", "target", "predicted")), strict=True)
+        predictions["residual"] = {
+            chat: predicted - target for chat, target, predicted in rows if math.isfinite(predicted - target)
+        }
     HybridFit.objects.filter(pk=fit.pk).update(
         result=result.to_json(),
         kept=result.fit.to_json(),

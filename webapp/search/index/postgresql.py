@@ -20,6 +20,34 @@ _TALLIED = """INSERT INTO runs_resulttally (study_id, metric, language, n)
         WHERE c.state = 'completed' AND c.study_id IS NOT NULL
         GROUP BY c.study_id, m.metric_id, m.language"""
 
+_ANSWERS = """
+SELECT r.conversation_id, a.key, (a.value #>> '{}')::float8 AS value
+FROM ratings_rating r CROSS JOIN LATERAL jsonb_each(r.answers) AS a
+WHERE r.conversation_id = ANY(ids) AND jsonb_typeof(a.value) = 'number'
+UNION ALL
+SELECT r.conversation_id, 'mean_of_all', avg(
+    CASE WHEN d.reversed THEN coalesce(d.low, b.low) + coalesce(d.high, b.high) - v.answer ELSE v.answer END
+)
+FROM ratings_rating r
+JOIN studies_rubric b ON b.id = r.rubric_id
+JOIN studies_dimension d ON d.rubric_id = b.id
+CROSS JOIN LATERAL (
+    SELECT CASE WHEN jsonb_typeof(r.answers -> d.key) = 'number' THEN (r.answers ->> d.key)::float8 END AS answer
+) AS v
+WHERE r.conversation_id = ANY(ids)
+GROUP BY r.id, r.conversation_id HAVING count(*) > 1 AND count(*) = count(v.answer)"""
+"""A row for each answer, and one for the mean of a rating's answers, higher values better, if none is missing."""
+_SPREADS = f"""
+SELECT ranked.conversation_id, ranked.key,
+    2 * sum((2 * ranked.place - ranked.n - 1) * ranked.value) / (ranked.n::float8 * (ranked.n - 1)) AS value
+FROM (
+    SELECT answer.*, count(*) OVER (PARTITION BY answer.conversation_id, answer.key) AS n,
+        row_number() OVER (PARTITION BY answer.conversation_id, answer.key ORDER BY answer.value) AS place
+    FROM ({_ANSWERS}) AS answer
+) AS ranked
+WHERE ranked.n > 1 GROUP BY ranked.conversation_id, ranked.key, ranked.n"""
+"""Mean absolute difference between two raters of a conversation, from the ordered answers."""
+
 TABLES = (
     r"""
 CREATE OR REPLACE FUNCTION reading_words(said text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
@@ -102,16 +130,16 @@ BEGIN
     RETURN FOUND;
 END $$
 """,
-    """
+    f"""
 CREATE OR REPLACE FUNCTION reading_ratings_renew(ids uuid[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     IF COALESCE(cardinality(ids), 0) = 0 THEN RETURN; END IF;
     PERFORM 1 FROM conversations_conversation WHERE id = ANY(ids) ORDER BY id FOR NO KEY UPDATE;
     INSERT INTO reading_series (kind, name, metric)
-    SELECT DISTINCT 'rating', a.key, 0
-    FROM ratings_rating r CROSS JOIN LATERAL jsonb_each(r.answers) AS a
-    WHERE r.conversation_id = ANY(ids) AND jsonb_typeof(a.value) = 'number'
-        AND NOT EXISTS (SELECT 1 FROM reading_series s WHERE s.kind = 'rating' AND s.name = a.key)
+    SELECT DISTINCT 'rating', a.key, 0 FROM ({_ANSWERS}) AS a
+    WHERE NOT EXISTS (SELECT 1 FROM reading_series s WHERE s.kind = 'rating' AND s.name = a.key)
+    UNION SELECT DISTINCT 'spread', a.key, 0 FROM ({_SPREADS}) AS a
+    WHERE NOT EXISTS (SELECT 1 FROM reading_series s WHERE s.kind = 'spread' AND s.name = a.key)
     UNION SELECT 'count', 'ratings', 0
     WHERE NOT EXISTS (SELECT 1 FROM reading_series s WHERE s.kind = 'count' AND s.name = 'ratings')
     UNION SELECT 'time', 'rated', 0
@@ -119,15 +147,18 @@ BEGIN
     ON CONFLICT DO NOTHING;
     DELETE FROM reading_figure f USING reading_series s
     WHERE s.id = f.series_id AND f.conversation_id = ANY(ids)
-        AND (s.kind IN ('rating', 'time') OR (s.kind = 'count' AND s.name = 'ratings'));
+        AND (s.kind IN ('rating', 'spread', 'time') OR (s.kind = 'count' AND s.name = 'ratings'));
     INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
-    SELECT r.conversation_id, s.id, c.study_id, avg((a.value #>> '{}')::float8)
-    FROM ratings_rating r
-    JOIN conversations_conversation c ON c.id = r.conversation_id
-    CROSS JOIN LATERAL jsonb_each(r.answers) AS a
+    SELECT a.conversation_id, s.id, c.study_id, avg(a.value)
+    FROM ({_ANSWERS}) AS a
+    JOIN conversations_conversation c ON c.id = a.conversation_id
     JOIN reading_series s ON s.kind = 'rating' AND s.name = a.key AND s.metric = 0
-    WHERE r.conversation_id = ANY(ids) AND jsonb_typeof(a.value) = 'number'
-    GROUP BY r.conversation_id, s.id, c.study_id
+    GROUP BY a.conversation_id, s.id, c.study_id
+    UNION ALL
+    SELECT a.conversation_id, s.id, c.study_id, a.value
+    FROM ({_SPREADS}) AS a
+    JOIN conversations_conversation c ON c.id = a.conversation_id
+    JOIN reading_series s ON s.kind = 'spread' AND s.name = a.key AND s.metric = 0
     UNION ALL
     SELECT r.conversation_id, s.id, c.study_id,
         CASE s.kind WHEN 'count' THEN count(*) ELSE max(extract(epoch FROM r.updated_at))::float8 END
@@ -137,6 +168,75 @@ BEGIN
     WHERE r.conversation_id = ANY(ids)
     GROUP BY r.conversation_id, s.id, s.kind, c.study_id
     ON CONFLICT (conversation_id, series_id) DO UPDATE SET value = EXCLUDED.value;
+END $$
+""",
+    """
+CREATE OR REPLACE FUNCTION reading_dimension_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM reading_ratings_renew((
+        SELECT array_agg(DISTINCT conversation_id) FROM ratings_rating
+        WHERE rubric_id = NEW.rubric_id AND conversation_id IS NOT NULL
+    ));
+    RETURN NULL;
+END $$
+""",
+    """
+CREATE OR REPLACE FUNCTION reading_costs_renew(ids uuid[]) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    IF COALESCE(cardinality(ids), 0) = 0 THEN RETURN; END IF;
+    PERFORM 1 FROM conversations_conversation WHERE id = ANY(ids) ORDER BY id FOR NO KEY UPDATE;
+    INSERT INTO reading_series (kind, name, metric) SELECT 'count', 'cost', 0
+    WHERE NOT EXISTS (SELECT 1 FROM reading_series s WHERE s.kind = 'count' AND s.name = 'cost')
+    ON CONFLICT DO NOTHING;
+    DELETE FROM reading_figure f USING reading_series s
+    WHERE s.id = f.series_id AND s.kind = 'count' AND s.name = 'cost' AND f.conversation_id = ANY(ids);
+    INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+    SELECT c.id, s.id, c.study_id, sum(t.cost)
+    FROM conversations_conversation c
+    JOIN conversations_turn t ON t.conversation_id = c.id AND t.cost IS NOT NULL
+    JOIN reading_series s ON s.kind = 'count' AND s.name = 'cost'
+    WHERE c.id = ANY(ids) GROUP BY c.id, s.id, c.study_id
+    ON CONFLICT (conversation_id, series_id) DO UPDATE SET value = EXCLUDED.value;
+END $$
+""",
+    """
+CREATE OR REPLACE FUNCTION reading_cost_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE ids uuid[];
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        SELECT array_agg(DISTINCT conversation_id) INTO ids FROM fresh WHERE cost IS NOT NULL;
+    ELSIF TG_OP = 'DELETE' THEN
+        SELECT array_agg(DISTINCT conversation_id) INTO ids FROM gone WHERE cost IS NOT NULL;
+    ELSE
+        SELECT array_agg(DISTINCT n.conversation_id) INTO ids
+        FROM fresh n JOIN gone o ON o.id = n.id WHERE n.cost IS DISTINCT FROM o.cost;
+    END IF;
+    PERFORM reading_costs_renew(ids);
+    RETURN NULL;
+END $$
+""",
+    """
+CREATE OR REPLACE FUNCTION reading_fit_renew(fit bigint, residuals jsonb) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    DELETE FROM reading_figure f USING reading_series s
+    WHERE s.id = f.series_id AND s.kind = 'fit' AND s.metric = fit;
+    INSERT INTO reading_series (kind, name, metric) SELECT 'fit', 'residual', fit
+    WHERE jsonb_typeof(residuals) = 'object'
+        AND NOT EXISTS (SELECT 1 FROM reading_series s WHERE s.kind = 'fit' AND s.metric = fit)
+    ON CONFLICT DO NOTHING;
+    INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+    SELECT c.id, s.id, c.study_id, abs((v.value #>> '{}')::float8)
+    FROM jsonb_each(CASE WHEN jsonb_typeof(residuals) = 'object' THEN residuals ELSE '{}' END) AS v
+    JOIN conversations_conversation c ON c.id = v.key::uuid
+    JOIN reading_series s ON s.kind = 'fit' AND s.name = 'residual' AND s.metric = fit
+    ON CONFLICT (conversation_id, series_id) DO UPDATE SET value = EXCLUDED.value;
+END $$
+""",
+    """
+CREATE OR REPLACE FUNCTION reading_fit_changed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM reading_fit_renew(NEW.id, NEW.predictions -> 'residual');
+    RETURN NULL;
 END $$
 """,
     """
@@ -192,7 +292,8 @@ DECLARE ids uuid[]; spoken uuid[];
 BEGIN
     IF TG_OP = 'UPDATE' THEN
         SELECT array_agg(DISTINCT n.conversation_id)
-            FILTER (WHERE n.answers IS DISTINCT FROM o.answers OR n.updated_at <> o.updated_at),
+            FILTER (WHERE n.answers IS DISTINCT FROM o.answers OR n.updated_at <> o.updated_at
+                OR n.rubric_id <> o.rubric_id),
             array_agg(DISTINCT n.conversation_id) FILTER (WHERE n.comment <> o.comment)
         INTO ids, spoken
         FROM fresh n JOIN gone o ON o.id = n.id WHERE n.conversation_id IS NOT NULL;
@@ -276,6 +377,7 @@ TRIGGERS = {
         ("turn", "conversations_turn"),
         ("rating", "ratings_rating"),
         ("metric", "runs_metricresult"),
+        ("cost", "conversations_turn"),
     )
     for event in ("INSERT", "UPDATE", "DELETE")
 }
@@ -283,6 +385,15 @@ TRIGGERS["reading_index_state_update"] = (
     "CREATE TRIGGER {name} AFTER UPDATE OF state ON conversations_conversation FOR EACH ROW"
     " WHEN (NEW.study_id IS NOT NULL AND (OLD.state = 'completed') <> (NEW.state = 'completed'))"
     " EXECUTE FUNCTION reading_state_changed()"
+)
+TRIGGERS["reading_index_dimension_update"] = (
+    "CREATE TRIGGER {name} AFTER UPDATE OF reversed, low, high ON studies_dimension FOR EACH ROW"
+    " WHEN (OLD.reversed IS DISTINCT FROM NEW.reversed OR OLD.low IS DISTINCT FROM NEW.low"
+    " OR OLD.high IS DISTINCT FROM NEW.high) EXECUTE FUNCTION reading_dimension_changed()"
+)
+TRIGGERS["reading_index_fit_update"] = (
+    "CREATE TRIGGER {name} AFTER INSERT OR UPDATE OF predictions ON runs_hybridfit FOR EACH ROW"
+    " EXECUTE FUNCTION reading_fit_changed()"
 )
 TRIGGERS_THERE = """
 SELECT t.tgname, c.relname FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
@@ -294,12 +405,17 @@ RENEW = (
     "DELETE FROM runs_resulttally",
     _TALLIED.format(sign="", source="runs_metricresult"),
     """
-SELECT reading_turns_renew(part.ids), reading_ratings_renew(part.ids), reading_results_renew(part.ids) FROM (
-    SELECT array_agg(id) AS ids FROM (
-        SELECT id, row_number() OVER (ORDER BY id) / 1000 AS number FROM conversations_conversation
+SELECT reading_turns_renew(part.ids), reading_ratings_renew(part.ids), reading_results_renew(part.ids),
+    reading_costs_renew(part.with_cost) FROM (
+    SELECT array_agg(id) AS ids, array_agg(id) FILTER (WHERE has_cost) AS with_cost FROM (
+        SELECT id, row_number() OVER (ORDER BY id) / 1000 AS number, EXISTS (
+            SELECT 1 FROM conversations_turn t WHERE t.conversation_id = c.id AND t.cost IS NOT NULL
+        ) AS has_cost
+        FROM conversations_conversation c
     ) AS numbered GROUP BY number
 ) AS part
 """,
+    "SELECT reading_fit_renew(id, predictions -> 'residual') FROM runs_hybridfit",
     """
 INSERT INTO reading_series (kind, name, metric)
 SELECT DISTINCT 'metric', v.key, m.metric_id FROM runs_metricresult m CROSS JOIN LATERAL jsonb_each(m.values) AS v

@@ -67,6 +67,41 @@ INSERT INTO {words} (rowid, {column}) VALUES (NEW.id, NEW.{column});"""
 
 
 _ANSWERS = "FROM ratings_rating r, json_each(r.answers) AS a WHERE {which} AND a.type IN ('integer', 'real')"
+_OWN_ANSWERS = f"SELECT r.conversation_id, a.key, a.value {_ANSWERS}"
+_MEANS = """
+SELECT r.conversation_id, 'mean_of_all' AS key, avg(
+    CASE WHEN d.reversed THEN coalesce(d.low, b.low) + coalesce(d.high, b.high) ELSE 0 END
+    + CASE WHEN d.reversed THEN -1 ELSE 1 END * json_extract(r.answers, '$.' || d.key)
+) AS value
+FROM ratings_rating r
+JOIN studies_rubric b ON b.id = r.rubric_id
+JOIN studies_dimension d ON d.rubric_id = b.id
+WHERE {which}
+GROUP BY r.id, r.conversation_id
+HAVING count(*) > 1 AND count(*) = sum(json_type(r.answers, '$.' || d.key) IN ('integer', 'real'))"""
+"""The mean of each rating's answers, higher values better, if none is missing."""
+_SPREADS = f"""
+SELECT ranked.conversation_id, ranked.key,
+    2.0 * sum((2 * ranked.place - ranked.n - 1) * ranked.value) / (ranked.n * (ranked.n - 1)) AS value
+FROM (
+    SELECT answer.*, count(*) OVER (PARTITION BY answer.conversation_id, answer.key) AS n,
+        row_number() OVER (PARTITION BY answer.conversation_id, answer.key ORDER BY answer.value) AS place
+    FROM ({_OWN_ANSWERS} UNION ALL {_MEANS}) AS answer
+) AS ranked
+WHERE ranked.n > 1 GROUP BY ranked.conversation_id, ranked.key, ranked.n"""
+"""Mean absolute difference between two raters of a conversation, from the ordered answers."""
+
+
+def _figures(kind: str, source: str) -> str:
+    """Return statements that store values, given as conversation, key and value, with their series."""
+    return f"""{_series(kind, "a.key", "0", f"FROM ({source}) AS a WHERE true")}
+INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+SELECT a.conversation_id, s.id, c.study_id, avg(a.value) FROM ({source}) AS a
+JOIN conversations_conversation c ON c.id = a.conversation_id
+JOIN reading_series s ON s.kind = '{kind}' AND s.name = a.key AND s.metric = 0
+WHERE true GROUP BY a.conversation_id, s.id, c.study_id;"""
+
+
 _RATINGS_SERIES = (
     _series("rating", "a.key", "0", _ANSWERS) + _series("count", "'ratings'", "0") + _series("time", "'rated'", "0")
 )
@@ -93,17 +128,60 @@ JOIN conversations_conversation c ON c.id = r.conversation_id
 JOIN reading_series s ON s.kind = 'time' AND s.name = 'rated'
 WHERE {which}
 GROUP BY r.conversation_id, s.id, c.study_id;"""
+_RATINGS_FIGURES += _figures("rating", _MEANS) + _figures("spread", _SPREADS)
 
 
 def _ratings(row: str) -> str:
-    which = f"r.conversation_id = {row}.conversation_id"
+    return _renewed_ratings(f"r.conversation_id = {row}.conversation_id", f"conversation_id = {row}.conversation_id")
+
+
+def _renewed_ratings(which: str, of_figures: str) -> str:
     return f"""
-DELETE FROM reading_figure WHERE conversation_id = {row}.conversation_id AND series_id IN (
+DELETE FROM reading_figure WHERE {of_figures} AND series_id IN (
     SELECT id FROM reading_series
-    WHERE kind IN ('rating', 'time') OR (kind = 'count' AND name = 'ratings')
+    WHERE kind IN ('rating', 'spread', 'time') OR (kind = 'count' AND name = 'ratings')
 );{_RATINGS_SERIES.replace("{which}", which)}{_RATINGS_FIGURES.replace("{which}", which)}"""
 
 
+_COSTS = """
+SELECT t.conversation_id, 'cost' AS key, sum(t.cost) AS value FROM conversations_turn t
+WHERE {which} AND t.cost IS NOT NULL GROUP BY t.conversation_id"""
+_COST_GONE = """
+DELETE FROM reading_figure WHERE conversation_id = {row}.conversation_id AND series_id IN (
+    SELECT id FROM reading_series WHERE kind = 'count' AND name = 'cost'
+)"""
+
+
+def _cost_statements() -> str:
+    costs = _COSTS.replace("{which}", "t.conversation_id = NEW.conversation_id")
+    return f"{_COST_GONE.replace('{row}', 'NEW')};{_figures('count', costs)}"
+
+
+# Only change an existing cost: a conversation's numbers may be deleted before its turns.
+_COST_LOST = f"""
+UPDATE reading_figure SET value = value - OLD.cost WHERE conversation_id = OLD.conversation_id AND series_id IN (
+    SELECT id FROM reading_series WHERE kind = 'count' AND name = 'cost'
+);{_COST_GONE.replace("{row}", "OLD")} AND NOT EXISTS (
+    SELECT 1 FROM conversations_turn t WHERE t.conversation_id = OLD.conversation_id AND t.cost IS NOT NULL
+);"""
+_RESIDUAL_SERIES = _series(
+    "fit",
+    "'residual'",
+    "p.id",
+    "FROM runs_hybridfit p WHERE {which} AND json_type(p.predictions, '$.residual') = 'object'",
+)
+_RESIDUAL_FIGURES = """
+INSERT INTO reading_figure (conversation_id, series_id, study_id, value)
+SELECT c.id, s.id, c.study_id, abs(v.value)
+FROM runs_hybridfit p, json_each(p.predictions, '$.residual') AS v
+JOIN conversations_conversation c ON c.id = replace(v.key, '-', '')
+JOIN reading_series s ON s.kind = 'fit' AND s.name = 'residual' AND s.metric = p.id
+WHERE {which};"""
+_RESIDUALS = """
+DELETE FROM reading_figure
+WHERE series_id IN (SELECT id FROM reading_series WHERE kind = 'fit' AND metric = NEW.id);""" + (
+    _RESIDUAL_SERIES + _RESIDUAL_FIGURES
+).replace("{which}", "p.id = NEW.id")
 _METRIC_GONE = """
 DELETE FROM reading_figure WHERE conversation_id = OLD.conversation_id AND series_id IN (
     SELECT id FROM reading_series WHERE kind = 'metric' AND metric = OLD.metric_id
@@ -174,7 +252,7 @@ UPDATE reading_figure SET value = value - (
 );"""
     + _NO_TURNS,
     ("rating", "INSERT"): _words(_COMMENT[0], "comment", "NEW") + _ratings("NEW"),
-    ("rating", "UPDATE OF answers, comment, updated_at"): _words(_COMMENT[0], "comment", "OLD")
+    ("rating", "UPDATE OF answers, comment, updated_at, rubric_id"): _words(_COMMENT[0], "comment", "OLD")
     + _words(_COMMENT[0], "comment", "NEW")
     + _ratings("NEW"),
     ("rating", "DELETE"): _words(_COMMENT[0], "comment", "OLD") + _ratings("OLD"),
@@ -185,11 +263,39 @@ UPDATE reading_figure SET value = value - (
     + _tallied("NEW", "+"),
     ("metric", "DELETE"): _METRIC_GONE + _RESULT_GONE + _tallied("OLD", "-"),
     ("state", "UPDATE OF state"): _STATE_CHANGED,
+    ("cost", "INSERT"): _cost_statements(),
+    ("cost", "UPDATE OF cost"): _cost_statements(),
+    ("cost", "DELETE"): _COST_LOST,
+    ("dimension", "UPDATE OF reversed, low, high"): _renewed_ratings(
+        "r.conversation_id IS NOT NULL AND r.rubric_id = NEW.rubric_id",
+        "conversation_id IN (SELECT o.conversation_id FROM ratings_rating o WHERE o.rubric_id = NEW.rubric_id)",
+    ),
+    ("fit", "INSERT"): _RESIDUALS,
+    ("fit", "UPDATE OF predictions"): _RESIDUALS,
 }
-_OF = {"turn": _TURN[1], "rating": _COMMENT[1], "metric": "runs_metricresult", "state": "conversations_conversation"}
+_OF = {
+    "turn": _TURN[1],
+    "rating": _COMMENT[1],
+    "metric": "runs_metricresult",
+    "state": "conversations_conversation",
+    "cost": _TURN[1],
+    "dimension": "studies_dimension",
+    "fit": "runs_hybridfit",
+}
+_WHEN = {
+    "cost": {
+        "INSERT": "WHEN NEW.cost IS NOT NULL",
+        "UPDATE": "WHEN OLD.cost IS NOT NEW.cost",
+        "DELETE": "WHEN OLD.cost IS NOT NULL",
+    },
+    "dimension": {
+        "UPDATE": "WHEN OLD.reversed IS NOT NEW.reversed OR OLD.low IS NOT NEW.low OR OLD.high IS NOT NEW.high"
+    },
+}
 TRIGGERS = {
     f"reading_index_{subject}_{event.split()[0].lower()}": (
-        f"CREATE TRIGGER {{name}} AFTER {event} ON {_OF[subject]} BEGIN{done}\nEND"
+        f"CREATE TRIGGER {{name}} AFTER {event} ON {_OF[subject]}"
+        f" {_WHEN.get(subject, {}).get(event.split()[0], '')} BEGIN{done}\nEND"
     )
     for (subject, event), done in _DONE.items()
 }
@@ -223,6 +329,8 @@ JOIN conversations_conversation c ON c.id = t.conversation_id
 JOIN reading_series s ON s.kind = 'count' AND s.name IN ('turns', 'replies', 'up', 'down')
 GROUP BY c.id, s.id, s.name, c.study_id""",
     *_all(_RATINGS_SERIES + _RATINGS_FIGURES),
+    *_all(_figures("count", _COSTS)),
+    *_all(_RESIDUAL_SERIES + _RESIDUAL_FIGURES),
     *_all(_METRIC_SERIES + _METRIC_FIGURES + _series("count", "'results'", "0")),
     """
 INSERT INTO reading_figure (conversation_id, series_id, study_id, value)

@@ -233,7 +233,7 @@ def included(study: Source, options: ExportOptions, *, prefix: str = "") -> Q:
         condition &= left_out(study, options.without, way=f"{prefix}participant")
     not_these = [Conversation.State.WITHDRAWN]
     if not options.include_failed:
-        not_these += [Conversation.State.FAILED, Conversation.State.ENDED]
+        not_these += [Conversation.State.FAILED, Conversation.State.ENDED, Conversation.State.EXCLUDED]
     condition &= ~Q(**{f"{prefix}state__in": not_these})
     if not options.include_synthetic:
         condition &= Q(**{f"{prefix}is_synthetic": False})

@@ -121,7 +121,7 @@ class ImportReport:
 
 
 BATCH = 500
-_STATES = {"completed", "failed", "ended"}
+_STATES = {"completed", "failed", "ended", "excluded"}
 T = TypeVar("T")
 R = TypeVar("R")
 

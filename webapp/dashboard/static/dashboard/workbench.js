@@ -130,6 +130,26 @@ if (bench) {
   // A step within the page, such as the link to its content, is no other conversation.
   addEventListener("popstate", () => asked() !== shown && location.reload());
 
+  // What the actions are about: the ticked rows, or all of the list.
+  for (const form of bench.querySelectorAll("[data-select]")) {
+    const status = form.querySelector("[data-selected]");
+    const usual = status.textContent;
+    form.addEventListener("change", ({ target }) => {
+      if (target.name !== "chat") return;
+      const n = form.querySelectorAll('[name="chat"]:checked').length;
+      status.textContent = n ? `${n} ${n === 1 ? "chat is" : "chats are"} selected.` : usual;
+    });
+  }
+
+  for (const button of bench.querySelectorAll("[data-drawer-close]")) {
+    button.hidden = false;
+    button.addEventListener("click", () => {
+      const drawer = button.closest("details");
+      drawer.open = false;
+      drawer.querySelector("summary").focus();
+    });
+  }
+
   for (const form of bench.querySelectorAll("[data-narrow]")) {
     if (form.elements.number) spreadStart(form);
     narrowStart(form);
