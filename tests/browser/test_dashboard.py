@@ -553,3 +553,81 @@ def test_the_tour_is_taken_by_keys_left_and_ends_with_a_rehearsal(
     tour.get_by_role("button", name="Next").press("Enter")
     tour.get_by_role("button", name="Start a rehearsal").press("Enter")
     expect(page.get_by_text("12 scripted participants are on the way.")).to_be_visible()
+
+
+class Clicks:
+    """Clicks of a researcher, counted."""
+
+    def __init__(self) -> None:
+        self.n = 0
+
+    def on(self, target: Any) -> None:
+        """Click once."""
+        target.click()
+        self.n += 1
+
+
+def test_one_click_opens_the_chats_of_a_number_and_two_more_a_study_that_judges_them(
+    lab: ConfabServer, new_page: Callable[..., Page]
+) -> None:
+    page, clicks = new_page(1366, 850), Clicks()
+    sign_in(page, lab)
+    page.goto(f"{lab.url}/dashboard/studies/imported/results/")
+    # The bar, not its text: the third and worst bot's.
+    clicks.on(page.locator(".board .board-row").last.locator(".board-plot a"))
+    page.wait_for_url("**/conversations/?q=*")
+    assert clicks.n == 1
+    expect(page.locator(".list-total")).to_contain_text("4 of 12")
+    first = page.locator("[data-row]").first
+    expect(first).to_contain_text("Quality 1")
+    expect(page.locator(".turn.is-highlighted")).to_contain_text("Voted down")
+    accessible(page)
+    no_sideways_scroll(page)
+    clicks.n = 0
+    clicks.on(page.get_by_text("Have people judge these"))
+    accessible(page)
+    clicks.on(page.get_by_role("button", name="Mark replies", exact=True))
+    page.wait_for_url("**/build/questions/")
+    assert clicks.n == 2
+    expect(page.get_by_text("This draft asks people to judge 4 conversations.")).to_be_visible()
+
+
+def test_a_ticked_chat_is_excluded_by_keys_and_comes_back(lab: ConfabServer, new_page: Callable[..., Page]) -> None:
+    page = new_page(390, 844)
+    sign_in(page, lab)
+    page.goto(f"{lab.url}/dashboard/studies/imported/conversations/?q=bot:beta+sort:quality")
+    box = page.get_by_role("checkbox", name=re.compile("^Select chat")).first
+    box.press("Space")
+    expect(page.locator("[data-selected]")).to_have_text("1 chat is selected.")
+    no_sideways_scroll(page)
+    page.get_by_role("button", name="Exclude").press("Enter")
+    expect(page.get_by_text("1 conversation is excluded from all results.")).to_be_visible()
+    expect(page.locator(".bench-rows .pill", has_text="Excluded")).to_have_count(1)
+    accessible(page)
+    page.get_by_role("button", name="Undo").press("Enter")
+    expect(page.get_by_text("1 conversation is included in all results again.")).to_be_visible()
+    expect(page.locator(".bench-rows .pill", has_text="Excluded")).to_have_count(0)
+
+
+def test_filters_are_a_drawer_next_to_the_list(lab: ConfabServer, new_page: Callable[..., Page]) -> None:
+    page = new_page(1366, 850)
+    sign_in(page, lab)
+    page.goto(f"{lab.url}/dashboard/studies/imported/conversations/")
+    rows, summary = page.locator(".bench-rows"), page.locator("summary", has_text="Filter")
+    before = rows.bounding_box()
+    summary.press("Enter")
+    sheet, after = page.locator(".bench-drawer .bench-sheet").bounding_box(), rows.bounding_box()
+    assert before and sheet and after
+    assert abs(after["y"] - before["y"]) < 60, "the list stays where it was"
+    assert sheet["x"] + sheet["width"] <= after["x"]
+    no_sideways_scroll(page)
+    accessible(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    sheet = page.locator(".bench-drawer .bench-sheet").bounding_box()
+    assert sheet
+    assert sheet["height"] <= 0.75 * 844
+    assert round(sheet["y"] + sheet["height"]) == 844
+    expect(page.get_by_role("button", name="Apply filters")).to_be_in_viewport()
+    page.get_by_role("button", name="Close").press("Enter")
+    expect(summary).to_be_focused()
+    expect(page.locator(".bench-drawer .bench-sheet")).to_be_hidden()

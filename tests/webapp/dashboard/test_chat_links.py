@@ -12,15 +12,16 @@ import pandas as pd
 import pytest
 from django.test import Client
 from django.urls import reverse
-from django.utils import timezone
 
 from evaluation.ratings import MEAN_KEY
 from tests.benchmarks.results_there import fit_make, metrics_of_fit, metrics_store
 from tests.builders import make_conversation, make_rating, make_study
 from webapp.conversations.models import Conversation, Turn
 from webapp.jobs.models import HybridFit
+from webapp.ratings.flag_store.models import TaskFlag
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_ratings
+from webapp.results.refresh import refresh_flags
 from webapp.studies.models import Dimension, Study
 from webapp.transfer.import_file import import_conversations
 
@@ -276,18 +277,32 @@ def test_predictions_open_the_largest_errors_first(staff: Client, study: Study) 
     assert all(mark.startswith("<a ") for mark in marks_of(weights[: weights.index("</figure>")]))
 
 
-def test_a_metric_opens_its_chats_with_the_turns_highlighted(staff: Client, study: Study) -> None:
+def test_the_reader_highlights_the_replies_voted_down_or_says_that_there_are_none(staff: Client, study: Study) -> None:
+    address = reverse("dashboard:study_conversations", args=[study.key])
+    for chat in study.conversations.order_by("pk")[:4]:
+        html = staff.get(address, {"chat": str(chat.pk), "highlight": "feedback"}).content.decode()
+        n_down = Turn.objects.filter(conversation=chat, vote=-1).count()
+        assert html.count("is-highlighted") == html.count("Voted down") == n_down
+        assert ("No reply in this conversation was voted down" in html) == (not n_down)
+
+
+def test_the_reader_highlights_the_extreme_values_of_a_metric(staff: Client, study: Study) -> None:
     chat = study.conversations.first()
     assert chat is not None
-    result = (
-        chat.metric_results.get(metric__name="length") if chat.metric_results.filter(metric__name="length") else None
-    )
+    result = chat.metric_results.first()
+    assert result is not None
+    result.turns = {"words_bot": [None, 4.0, None, 9.0, None, 6.0]}
+    result.save()
     address = reverse("dashboard:study_conversations", args=[study.key])
-    html = staff.get(address, {"chat": str(chat.pk), "highlight": "feedback"}).content.decode()
-    down = Turn.objects.filter(conversation=chat, vote=-1).exists()
-    assert ("is-highlighted" in html) == down
-    assert ("No reply in this conversation was voted down" in html) != down
-    assert result is None or result.values
+    for highlight, order in (("-words_bot", [3, 5, 1]), ("words_bot", [1, 5, 3])):
+        answer = staff.get(address, {"chat": str(chat.pk), "highlight": highlight})
+        read = answer.context["pane"].read
+        reasons = {turn.index: turn.highlight for turn in read.turns if turn.highlight}
+        assert sorted(reasons, key=lambda index: (", " in reasons[index].split(":")[0], reasons[index])) == order
+        assert read.chosen == min(order)
+        assert "words" in [track.chosen.name for track in read.tracks]
+    unknown = staff.get(address, {"chat": str(chat.pk), "highlight": "<b>"})
+    assert unknown.context["bench"].selection.highlight == ""
 
 
 def test_an_old_address_still_opens_the_same_list(staff: Client, study: Study) -> None:
@@ -298,8 +313,6 @@ def test_an_old_address_still_opens_the_same_list(staff: Client, study: Study) -
 
 
 def test_flags_link_to_chats(staff: Client, rated_study: Study) -> None:
-    from webapp.ratings.flag_store.models import TaskFlag
-
     assert TaskFlag.objects.filter(participant__study=rated_study).exists()
     html = page_of(staff, "study_people", rated_study).content.decode()
     links = [href for href, _ in links_of(html) if "flag:" in href]
@@ -313,23 +326,10 @@ def test_flags_link_to_chats(staff: Client, rated_study: Study) -> None:
 
 @pytest.fixture
 def rated_study(db: None) -> Study:
-    """Make a study with a person who has a flag, and one who has none."""
-    from webapp.ratings.flag_store.models import FlagState, TaskFlag
-
+    """Make a study with a person whose answers are all alike, and three others."""
     study = make_study("flagged")
-    for n in range(2):
-        chat = make_conversation(study, n_exchanges=3)
-        make_rating(chat, quality=4 + n, fluency=3)
-    chat = study.conversations.first()
-    assert chat is not None
-    assert chat.task is not None
-    TaskFlag.objects.create(participant=chat.participant, task=chat.task, name="fast", figures={})
-    FlagState.objects.create(
-        study=study,
-        data="x",
-        n_tasks=2,
-        n_people=2,
-        found={"kinds": {"fast": {"n": 1, "of": 2}}},
-        made_at=timezone.now(),
-    )
+    alike = dict.fromkeys(("quality", "fluency", "diversity", "contingency", "empathy"), 2)
+    for answers in (alike, *({"quality": 4 + n, "empathy": 3} for n in range(3))):
+        make_rating(make_conversation(study, n_exchanges=3), **answers)
+    refresh_flags(study)
     return study

@@ -126,10 +126,12 @@ def _exclude(request: HttpRequest, collection: Gathered) -> HttpResponse:
             notes_add(chats=completed, text="Excluded from all results.", author=request.user)
             request.session[UNDO] = {"page": collection.address(), "chats": list(map(str, completed))}
         if n < len(ids):
-            rest = plural(len(ids) - n, "1 was", "%(n)d were") % {"n": len(ids) - n}
-            messages.info(
-                request, f"{rest} not completed, so no result includes it." if n else f"{rest} not completed."
+            rest = plural(
+                len(ids) - n,
+                "1 chat was not completed, so no result included it.",
+                "%(n)d chats were not completed, so no result included them.",
             )
+            messages.info(request, rest % {"n": len(ids) - n})
     else:
         n = conversations_include(ids=ids)
         notes_add(chats=ids if n else [], text="Included in all results again.", author=request.user)
