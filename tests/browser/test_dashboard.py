@@ -609,22 +609,26 @@ def test_a_ticked_chat_is_excluded_by_keys_and_comes_back(lab: ConfabServer, new
     expect(page.locator(".bench-rows .pill", has_text="Excluded")).to_have_count(0)
 
 
+def box_of(target: Any) -> dict[str, float]:
+    """Return where an element is on the page."""
+    box: dict[str, float] = target.evaluate("one => one.getBoundingClientRect().toJSON()")
+    return box
+
+
 def test_filters_are_a_drawer_next_to_the_list(lab: ConfabServer, new_page: Callable[..., Page]) -> None:
     page = new_page(1366, 850)
     sign_in(page, lab)
     page.goto(f"{lab.url}/dashboard/studies/imported/conversations/")
     rows, summary = page.locator(".bench-rows"), page.locator("summary", has_text="Filter")
-    before = rows.bounding_box()
+    before = box_of(rows)
     summary.press("Enter")
-    sheet, after = page.locator(".bench-drawer .bench-sheet").bounding_box(), rows.bounding_box()
-    assert before and sheet and after
+    sheet, after = box_of(page.locator(".bench-drawer .bench-sheet")), box_of(rows)
     assert abs(after["y"] - before["y"]) < 60, "the list stays where it was"
     assert sheet["x"] + sheet["width"] <= after["x"]
     no_sideways_scroll(page)
     accessible(page)
     page.set_viewport_size({"width": 390, "height": 844})
-    sheet = page.locator(".bench-drawer .bench-sheet").bounding_box()
-    assert sheet
+    sheet = box_of(page.locator(".bench-drawer .bench-sheet"))
     assert sheet["height"] <= 0.75 * 844
     assert round(sheet["y"] + sheet["height"]) == 844
     expect(page.get_by_role("button", name="Apply filters")).to_be_in_viewport()
