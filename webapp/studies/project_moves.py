@@ -12,6 +12,7 @@ from webapp.core.errors import Refused
 from webapp.core.project_scope import in_project
 from webapp.core.projects import project_by_key
 from webapp.studies.models import Study
+from webapp.studies.study_agreements import agreements_keep
 
 study_moved = Signal()
 """Signal with `study`, sent in the transaction that moves it: higher apps move their rows."""
@@ -67,6 +68,7 @@ def study_accept(*, study: Study) -> None:
                     "The study uses bots that this project does not have. Ask the other project to share them, or an "
                     "administrator of the server.",
                 )
+        agreements_keep(study=locked, before=locked.project_id, after=locked.offered_to_id)
         locked.project_id, locked.offered_to_id = locked.offered_to_id, None
         locked.save(update_fields=["project", "offered_to", "updated_at"])
         study_moved.send(sender=Study, study=locked)

@@ -43,6 +43,7 @@ from webapp.studies.questions import Question
 from webapp.studies.settings import StudyValues
 from webapp.studies.sittings import DueSitting, Sitting, sitting_due
 from webapp.studies.start_refusals import StartRefusal
+from webapp.studies.study_agreements import studies_named_by
 
 _PARTICIPANT_SALT = "confab.participant"
 _REHEARSAL_SALT = "confab.rehearsal"
@@ -231,7 +232,7 @@ def earlier_studies_refusal(study: Study, platform: str, external_id: str) -> Re
     participations = PlatformIds.objects.filter(
         platform=platform,
         external_id=external_id,
-        study__key__in=[*only, *never],
+        study__in=Study.everywhere.filter(studies_named_by(study.project_id), key__in=[*only, *never]),
         participant__consented_at__isnull=False,
         participant__is_synthetic=False,
     )

@@ -33,6 +33,13 @@ from webapp.dashboard.navigation import form_view, post_view
 from webapp.dashboard.project_usage import project_usage
 from webapp.dashboard.views.system import page_of_settings
 from webapp.studies.project_moves import offers_to, studies_by_name, study_accept, study_decline, study_offer
+from webapp.studies.study_agreements import (
+    agreement_answer,
+    agreement_ask,
+    agreement_drop,
+    agreements_about,
+    agreements_requested,
+)
 
 
 class LimitsForm(forms.Form):
@@ -119,6 +126,9 @@ def projects(request: HttpRequest) -> HttpResponse:
         offers=offers_to(project_of_new_rows()),
         studies=studies_by_name(is_offered=False),
         offered=studies_by_name(is_offered=True),
+        may_agree=may(actor, *Right),
+        requested=agreements_requested(),
+        requests=agreements_about(),
     )
 
 
@@ -154,6 +164,8 @@ def project_change(request: HttpRequest) -> HttpResponse:
         elif action == "withdraw":
             study_decline(study=get_object_or_404(studies_by_name(), key=request.POST.get("study", "")))
             messages.success(request, "The offer was withdrawn.")
+        elif action in _AGREEMENTS:
+            _change_agreement(request, action)
         elif action in ("accept", "decline"):
             study = get_object_or_404(offers_to(key), key=request.POST.get("study", ""))
             (study_accept if action == "accept" else study_decline)(study=study)
@@ -163,6 +175,28 @@ def project_change(request: HttpRequest) -> HttpResponse:
     except Refused as error:
         messages.error(request, error.message)
     return redirect("dashboard:projects")
+
+
+_AGREEMENTS = {
+    "ask": "The request was stored. If another project has this study, its owners can accept it.",
+    "drop": "The request was removed.",
+    "agree": "The request was accepted.",
+    "disagree": "The agreement was declined or withdrawn.",
+}
+
+
+def _change_agreement(request: HttpRequest, action: str) -> None:
+    """Ask for an agreement about a study, or drop, accept or decline one."""
+    if not may(request.user, *Right):
+        raise Refused("rights", "Only owners of the project can make agreements with other projects.")
+    number = request.POST.get("agreement", "")
+    if action == "ask":
+        agreement_ask(study_key=request.POST.get("study", "").strip())
+    elif action == "drop":
+        agreement_drop(number=number)
+    else:
+        agreement_answer(number=number, is_accepted=action == "agree")
+    messages.success(request, _AGREEMENTS[action])
 
 
 def _save_limits(request: HttpRequest) -> None:

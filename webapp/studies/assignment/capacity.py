@@ -28,6 +28,7 @@ from webapp.studies.conditions import Condition, condition_key
 from webapp.studies.models import Outcome, Participant, Slot, Study, Task, TaskCount
 from webapp.studies.settings import StudyValues
 from webapp.studies.start_refusals import StartRefusal
+from webapp.studies.study_agreements import studies_grouped_with
 
 
 def study_group(study: Study) -> list[int]:
@@ -38,7 +39,7 @@ def study_group(study: Study) -> list[int]:
     name = study.values.assignment.study_group
     if not name:
         return [study.pk]
-    group_studies = Study.objects.filter(version__values__assignment__study_group=name)
+    group_studies = Study.objects.filter(studies_grouped_with(study), version__values__assignment__study_group=name)
     return sorted({study.pk, *group_studies.values_list("pk", flat=True)})
 
 

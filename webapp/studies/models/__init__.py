@@ -529,3 +529,27 @@ class Slot(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task_id}/{self.order}"
+
+
+class StudyAgreement(TimeStamped, OfProject):
+    """Request of a project to name a study of another project in its settings, and the answer.
+
+    It stores the key as typed, whether or not there is such a study, so that asking reveals nothing.
+    """
+
+    class State(models.TextChoices):
+        """Answer of the study's project."""
+
+        WAITING = "waiting", "Waiting"
+        ACCEPTED = "accepted", "Accepted"
+        DECLINED = "declined", "Declined or withdrawn"
+
+    study_key = models.SlugField(max_length=60)
+    state = models.CharField(max_length=10, choices=State, default=State.WAITING)
+
+    class Meta:
+        ordering = ["study_key", "project"]
+        constraints = [models.UniqueConstraint(fields=["project", "study_key"], name="study_agreement_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.project_id} about {self.study_key}: {self.state}"

@@ -15,6 +15,7 @@ from webapp.studies.protocols.base import StudyProtocol, asks_questions, get_pro
 from webapp.studies.rubrics import scales_of
 from webapp.studies.selectors import conversations_given, items_given, items_judged
 from webapp.studies.settings import StudyValues
+from webapp.studies.study_agreements import studies_named_by
 from webapp.studies.validation.sections import (
     SECTION_VALIDATORS,
     Checked,
@@ -103,12 +104,15 @@ def validate_earlier_studies(on: Checked) -> Errors:
     errors = Errors()
     for name in ("only_after_studies", "never_after_studies"):
         keys = set(getattr(on.values.recruitment, name).split())
-        studies = Study.everywhere.filter(key__in=keys, project=on.study.project_id)
+        studies = Study.everywhere.filter(studies_named_by(on.study.project_id), key__in=keys)
         known = set(studies.values_list("key", flat=True)) if keys else set()
         if on.study.key in keys:
             errors[name] = f"“{on.study.key}” is this study itself. Remove it; the study's own limits already apply."
         elif missing := sorted(keys - known):
-            errors[name] = f"There is no study “{missing[0]}”. Enter keys of studies in this project."
+            errors[name] = (
+                f"There is no study “{missing[0]}”. Enter keys of studies in this project, or of studies that another "
+                "project has agreed to (Settings, Projects)."
+            )
     return errors
 
 
