@@ -203,6 +203,7 @@ class Alert(models.Model):
         FOLDER_SHARED = "data_folder_shared", _("Data folder shared again")
         RETENTION_HELD = "retention_held", _("Retention held")
         RETENTION_RESUMED = "retention_resumed", _("Retention resumed")
+        DISTRESS = "distress_marked", _("Message marked")
         JUDGE_DRIFTED = "judge_drifted", _("Judge drifted")
         TEST = "test", _("Test")
 

@@ -20,6 +20,7 @@ class ConversationsConfig(AppConfig):
             ChatCheckAnswer,
             ChatImage,
             Conversation,
+            DistressMark,
             PartnerSeat,
             ReplyMark,
             ReplyReport,
@@ -48,6 +49,7 @@ class ConversationsConfig(AppConfig):
             lambda people: Turn.objects.filter(conversation__participant__in=people).exclude(vote=0),
         )
         erasure_kind("reports", _("reports of replies"), rows_of(ReplyReport))
+        erasure_kind("distress", _("marks of messages"), rows_of(DistressMark, "turn__conversation__participant"))
         erasure_kind("marks", _("marks of filters on replies"), rows_of(ReplyMark, "turn__conversation__participant"))
         texts_kind("turns", turns_texts())
         texts_kind("images", images_texts())

@@ -177,6 +177,11 @@ def waiting_frame(*, state: str, seconds_left: int, writes_first: bool) -> dict[
     return {"type": "waiting", "state": state, **known}
 
 
+def helpline_frame() -> dict[str, Any]:
+    """Ask the page to show the study's helpline text, which it has."""
+    return {"type": "helpline"}
+
+
 def pick_frame(*, turn: int, goes_on: bool) -> dict[str, Any]:
     """Confirm a pick, and whether the chats continue with this reply."""
     return {"type": "pick", "turn": turn, "goes_on": goes_on}

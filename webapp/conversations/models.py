@@ -90,6 +90,29 @@ class ReplyReport(models.Model):
         return f"{self.reason} by {self.participant_id}"
 
 
+class DistressMark(models.Model):
+    """Message in which the study's safety net found signs of distress; it holds no words of the message.
+
+    A mark excludes nobody. It goes with the message.
+    """
+
+    turn = models.OneToOneField("conversations.Turn", on_delete=models.CASCADE, related_name="distress_mark")
+    source = models.CharField(max_length=50, help_text=_("What found them: the phrases, or a filter by its name."))
+    created_at = DatabaseTimeField(auto_now_add=True)
+    alerted_at = models.DateTimeField(null=True, blank=True)
+    seen_at = models.DateTimeField(null=True, blank=True)
+    seen_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["created_at"], condition=Q(alerted_at=None), name="distress_not_alerted"),
+            models.Index(fields=["created_at"], condition=Q(seen_at=None), name="distress_not_seen"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.source}: turn {self.turn_id}"
+
+
 class ReplyMark(models.Model):
     """Label of a filter on a reply, unique by filter and reply."""
 

@@ -18,7 +18,7 @@ from webapp.core.language import plural
 from webapp.core.project_scope import project_of_new_rows
 from webapp.core.projects import projects_all
 from webapp.dashboard.bots import bot_state
-from webapp.dashboard.data_quality import reports_unseen
+from webapp.dashboard.data_quality import distress_unseen, reports_unseen
 from webapp.dashboard.project_usage import project_usage
 from webapp.dashboard.system import queue_waits
 from webapp.jobs.kinds.base import job_models
@@ -282,6 +282,7 @@ def _reported() -> list[ActionItem]:
     every = list(studies.values())
     people = Q(participant__study__in=every, participant__is_synthetic=False)
     reports = ("reply", "replies", "of {} reported by participants and not reviewed yet.", "See reports", "reported")
+    distress = ("message", "messages", "in {} with signs of distress, not seen yet.", "See chats", "all")
     written = ("message", "messages", "from participants of {} not answered yet.", "Answer", "wrote")
     return [
         ActionItem(
@@ -292,6 +293,7 @@ def _reported() -> list[ActionItem]:
             ("dashboard:study_people", {"key": studies[pk].key}, f"show={show}"),
         )
         for counts, (noun, nouns, rest, action, show) in (
+            (distress_unseen(every), distress),
             (reports_unseen(every), reports),
             (messages_waiting(people, column="participant__study"), written),
         )

@@ -15,7 +15,7 @@ from evaluation.number_format import figure
 from evaluation.plots.text_layout import tick_label
 from evaluation.tables import Column
 from webapp.conversations.images import images_of, with_image
-from webapp.conversations.models import ChatImage, Conversation, ReplyMark, ReplyReport, Turn
+from webapp.conversations.models import ChatImage, Conversation, DistressMark, ReplyMark, ReplyReport, Turn
 from webapp.conversations.selectors import reply_html
 from webapp.dashboard.charts.lines import TrackCell, printed, track
 from webapp.dashboard.narrative.phrases import MetricSeries, reason_text, series_of
@@ -29,6 +29,7 @@ from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.questions import BETWEEN_CHOICES
 from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.reply_marks import SPANS
+from webapp.studies.safety import PHRASES
 from webapp.studies.selectors import condition_said, other_questions_of_study
 
 N_TRACKS = 3
@@ -310,6 +311,9 @@ def reported_of(conversation: Conversation) -> dict[int, list[str]]:
         remark = f"Reported: {ReplyReport.Reason(report.reason).label}"
         quoted_remark = f"{remark}. “{report.words}”"
         remarks_by_turn.setdefault(report.turn.index, []).append(quoted_remark if report.words else remark)
+    for mark in DistressMark.objects.filter(turn__conversation=conversation).select_related("turn"):
+        source = "a listed phrase" if mark.source == PHRASES else title_of(reply_filters, mark.source)
+        remarks_by_turn.setdefault(mark.turn.index, []).append(f"Signs of distress: found by {source}")
     marks = ReplyMark.objects.filter(turn__conversation=conversation).select_related("turn")
     for mark in marks.order_by("pk"):
         words = ", ".join(f"“{word}”" for word in mark.found)

@@ -15,7 +15,7 @@ from django.db.models import Count, F, Q
 from chatbots.registry import title_of
 from evaluation.analysis.agreement import OwnAgreement
 from evaluation.number_format import result_load
-from webapp.conversations.models import Conversation, ReplyMark, ReplyReport, Turn
+from webapp.conversations.models import Conversation, DistressMark, ReplyMark, ReplyReport, Turn
 from webapp.dashboard.narrative.phrases import reason_text
 from webapp.ratings.attention_results import STATISTIC_NAME, CheckKind
 from webapp.ratings.flag_selectors import flag_counts
@@ -209,6 +209,19 @@ def reports_unseen(studies: Collection[Study]) -> dict[int, int]:
         .annotate(n=Count("pk"))
     )
     return dict(rows)
+
+
+def distress_unseen(studies: Collection[Study]) -> dict[int, int]:
+    """Return numbers of marked messages that nobody has seen yet, by the study's primary key, in one query."""
+    rows = DistressMark.objects.filter(seen_at=None, turn__conversation__study__in=studies)
+    counts = rows.filter(turn__conversation__is_synthetic=False).order_by().values_list("turn__conversation__study")
+    return dict(counts.annotate(n=Count("pk")))
+
+
+def distress_chats(study: Study) -> list[DistressMark]:
+    """Return the study's latest marked messages with their chats, unseen ones first, at most 50."""
+    marks = DistressMark.objects.filter(turn__conversation__study=study).select_related("turn__conversation")
+    return list(marks.order_by(F("seen_at").asc(nulls_first=True), "-created_at")[:50])
 
 
 def marks_of_study(study: Study) -> list[Marked]:

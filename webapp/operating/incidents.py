@@ -35,6 +35,7 @@ from webapp.jobs.alerts import FIRST_AGAIN_S, alert_send, alerts_tell, alerts_wa
 from webapp.jobs.kinds.base import job_models
 from webapp.jobs.models import State
 from webapp.jobs.selectors.jobs import job_title
+from webapp.operating.distress_alerts import distress_alerts_make
 from webapp.operating.system_load import Queue, disk_usage, job_queues, replies_queue
 
 logger = logging.getLogger(__name__)
@@ -325,6 +326,7 @@ def look_if_due() -> None:
     if _looked_at is None or now - _looked_at >= EVERY_S:
         _looked_at = now
         look()
+        distress_alerts_make()
         if not processes_living(WORKER):
             send_here()
 

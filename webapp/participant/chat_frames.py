@@ -21,7 +21,7 @@ from django.utils.translation import gettext_lazy
 from chatbots.bots.person import PERSON
 from webapp.conversations import events, frames, selectors, services
 from webapp.conversations.images import image_fields
-from webapp.conversations.models import Conversation, Turn
+from webapp.conversations.models import Conversation, DistressMark, Turn
 from webapp.conversations.picked_replies import last_pick
 from webapp.core.database import DATABASE_AWAY
 from webapp.core.errors import Refused
@@ -156,6 +156,17 @@ class ChatPage:
     def _for_all(self, frame: dict[str, Any]) -> FrameResult:
         return FrameResult([frame], [(self.conversation_id, frame)])
 
+    def _add_for_all(self, result: FrameResult, frame: dict[str, Any]) -> None:
+        result.frames.append(frame)
+        result.published.append((self.conversation_id, frame))
+
+    def _helpline_frames(self) -> list[dict[str, Any]]:
+        """Return the frame that shows the helpline text if a message of this chat is marked."""
+        if not self.values.safety.watches_messages:
+            return []
+        marks = DistressMark.objects.filter(turn__conversation=self.conversation_id)
+        return [frames.helpline_frame()] if marks.exists() else []
+
     def _message(self, frame: frames.MessageFrame) -> FrameResult:
         human = services.turn_add_human(
             conversation_id=self.conversation_id,
@@ -171,6 +182,11 @@ class ChatPage:
             return FrameResult([stored], awaited=turn.index + 1, is_repeated=True)
         self.gate.give_back()
         result = self._for_all(stored)
+        if human.is_marked:
+            self._add_for_all(result, frames.helpline_frame())
+        if human.is_end:
+            self._add_for_all(result, _ended_frame())
+            return result
         if human.is_last:
             history = self.history()
             result.frames += history.frames
@@ -212,7 +228,7 @@ class ChatPage:
             frame["condition"] = condition_texts(self.values, self.conversation.condition).for_participants()
         if history.time is not None:
             frame["time"] = history.time.for_page()
-        result = FrameResult([frame, *_partner_frames(look)])
+        result = FrameResult([frame, *_partner_frames(look), *self._helpline_frames()])
         if history.pending is not None:
             result.failure = history.failure
             if history.failure is not None:
@@ -239,14 +255,18 @@ class ChatPage:
                 result.frames.append({"type": "reply", **turn, "can_rate": can_rate})
             else:
                 result.frames.append({"type": "turn", **turn, "client_id": str(client_ids.get(turn["turn"], ""))})
-        result.frames += _partner_frames(look)
+        result.frames += [*_partner_frames(look), *self._helpline_frames()]
         if pick := last_pick(self.conversation):
             result.frames.append(frames.pick_frame(turn=pick[0], goes_on=pick[1]))
         if (failure := selectors.failure_of(self.conversation)) is not None:
             result.frames.append(frames.bot_failed_frame(failure))
         if self.conversation.state == Conversation.State.WITHDRAWN:
-            result.frames.append(frames.error_frame(code="closed", message=_("This chat has ended."), ended=True))
+            result.frames.append(_ended_frame())
         return result
+
+
+def _ended_frame() -> dict[str, Any]:
+    return frames.error_frame(code="closed", message=_("This chat has ended."), ended=True)
 
 
 def open_chat_page(session: Any, token: str, conversation_id: UUID, gate: FloodGate) -> ChatPage:

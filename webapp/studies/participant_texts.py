@@ -19,6 +19,7 @@ TEXTS = frozenset(
         *("consent_points", "consent_text", "instructions_text", "thanks_text"),
         *("content_notice", "typing_notice", "people_notice", "people_afterwards", "choose_question", "question"),
         "step_labels",
+        "helpline_text",
         *("context", "response", "second_response"),
         *("first", "second", "right", "expected", "admits", "why"),
     }

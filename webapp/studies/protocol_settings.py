@@ -32,6 +32,7 @@ from pydantic.fields import FieldInfo
 from chatbots import derive_seed
 from chatbots.type_descriptions import TypeDescription
 from chatbots.validation import InputModel, Many, Number
+from webapp.core.language import Language
 from webapp.studies.marking_settings import MOST_CHOSEN, ChatId
 from webapp.studies.questions import Key
 
@@ -297,6 +298,42 @@ class Comfort(InputModel):
     def notice_must_be_ticked(self) -> bool:
         """True if participants must tick the content notice to begin."""
         return bool(self.content_notice.strip()) and self.content_notice_ticked
+
+
+class Safety(InputModel):
+    """Settings of the safety net for what participants write."""
+
+    watches_messages: bool = Field(
+        default=False,
+        title="Watch messages for signs of distress",
+        description="For studies about support. A message with a listed phrase shows the helpline text at once, marks "
+        "the chat and alerts you without quoting it. It misses most of what people say in other words.",
+    )
+    helpline_text: LongText = Field(
+        default="",
+        max_length=2000,
+        title="Helpline text",
+        description="Where participants find help now: name, number, hours. Needed in every language of the study.",
+    )
+    distress_phrases: dict[Language, Many[TextLine]] = Field(
+        default_factory=dict,
+        title="Phrases to watch for",
+        description="By language, for example “de: ritze mich”. A language without phrases of yours uses Confab's list "
+        "(English, German); other languages are not watched.",
+    )
+    distress_filter: str = Field(
+        default="",
+        max_length=50,
+        title="Filter that also reads messages",
+        description="Name of a reply filter, such as “classifier” with the settings under Reply filters, or of a "
+        "plug-in. Leave empty for none.",
+    )
+    ends_on_distress: bool = Field(
+        default=False,
+        title="End the chat then, with full pay",
+        description="The chat ends after the message, without a rating. The participant gets the code of those who "
+        "ended early through no fault of their own.",
+    )
 
 
 class Typing(InputModel):

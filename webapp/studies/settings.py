@@ -39,6 +39,7 @@ from webapp.studies.protocol_settings import (
     Pacing,
     Picking,
     Referencing,
+    Safety,
     TextLine,
     Training,
     Typing,
@@ -374,6 +375,7 @@ class StudyValues(InputModel):
     people: People = People()
     typing: Typing = Typing()
     filtering: Filtering = Filtering()
+    safety: Safety = Safety()
     judging: Judging = Judging()
     attention: Attention = Attention()
     referencing: Referencing = Referencing()
@@ -450,6 +452,7 @@ SECTIONS: dict[str, type[InputModel]] = {
     "people": People,
     "typing": Typing,
     "filtering": Filtering,
+    "safety": Safety,
     "judging": Judging,
     "attention": Attention,
     "referencing": Referencing,

@@ -19,7 +19,7 @@ from django.utils.translation import ngettext
 from chatbots.text import sanitise_input
 from webapp.conversations.frames import KeystrokeCounts, MessageImage
 from webapp.conversations.images import image_send, takes_images
-from webapp.conversations.models import Conversation, ReplyReport, Turn, Typing
+from webapp.conversations.models import Conversation, DistressMark, ReplyReport, Turn, Typing
 from webapp.conversations.picked_replies import picks_replies
 from webapp.conversations.selectors import chats_under_way, failure_of, time_left
 from webapp.conversations.services.endings import (
@@ -32,6 +32,7 @@ from webapp.conversations.services.endings import (
     pair_finish_failed,
     pair_swap,
     task_end_with_chats,
+    task_end_with_credit,
 )
 from webapp.conversations.services.partners import (
     STAFF_REPLY_MAX_CHARS,
@@ -60,6 +61,7 @@ from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.models import Item, Participant, Study
+from webapp.studies.safety import distress_source
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class HumanTurn:
     Attributes:
         reply_in: chat whose reply can be generated now: this one, or the partner's; None: neither.
         is_last: True if no reply follows it.
+        is_marked: True if the safety net found signs of distress in it.
+        is_end: True if the chat ended with it for that reason.
     """
 
     turn: Turn
@@ -76,6 +80,8 @@ class HumanTurn:
     created: bool
     reply_in: UUID | None = None
     is_last: bool = False
+    is_marked: bool = False
+    is_end: bool = False
 
 
 def turn_add_human(
@@ -160,16 +166,30 @@ def turn_add_human(
         if image is not None:
             words = sanitise_input(image.description)
             image_send(turn=turn, image_id=image.id, description=words)
-        reply_in: UUID | None = conversation_id
-        if seat is not None:
+        if source := distress_source(text, version.values):
+            DistressMark.objects.create(turn=turn, source=source)
+        is_end = bool(source) and version.values.safety.ends_on_distress
+        reply_in: UUID | None = None if is_end else conversation_id
+        if seat is not None and not is_end:
             reply_in = message_hand_over(seat=seat, turn=turn)
             # It answers the partner's message, so it completes an exchange.
             conversation.n_exchanges += seat.writes_second
         is_last = conversation.n_exchanges >= version.values.chat.max_exchanges
-        if not is_last:
+        if not is_last and not is_end:
             due_set(conversation, turn=index + 1, since=database_now())
         conversation.save(update_fields=["n_exchanges", *DUE_FIELDS])
-    return HumanTurn(turn, conversation.bot.bot_id, created=True, reply_in=reply_in, is_last=is_last)
+    # A transaction of its own, which locks all chats of the task in order.
+    if is_end and conversation.task is not None:
+        task_end_with_credit(task=conversation.task)
+    return HumanTurn(
+        turn,
+        conversation.bot.bot_id,
+        created=True,
+        reply_in=reply_in,
+        is_last=is_last,
+        is_marked=bool(source),
+        is_end=is_end,
+    )
 
 
 _SEND_GRACE_S = 5
@@ -258,6 +278,12 @@ def reports_see(*, study: Study, reports: Collection[int] | None, user_name: str
     return unseen_reports.update(seen_at=database_now(), seen_by=user_name[:150])
 
 
+def distress_marks_see(*, study: Study, user_name: str) -> int:
+    """Note that staff have seen the study's marked messages; return how many were new."""
+    unseen = DistressMark.objects.filter(turn__conversation__study=study, seen_at=None)
+    return unseen.update(seen_at=database_now(), seen_by=user_name[:150])
+
+
 __all__ = [
     "STAFF_REPLY_MAX_CHARS",
     "BotTurn",
@@ -267,6 +293,7 @@ __all__ = [
     "conversation_finish_failed",
     "conversation_swap",
     "conversation_withdraw",
+    "distress_marks_see",
     "pair_chats",
     "pair_close",
     "pair_finish_failed",
@@ -285,6 +312,7 @@ __all__ = [
     "seat_take",
     "staff_reply",
     "task_end_with_chats",
+    "task_end_with_credit",
     "turn_add_bot",
     "turn_add_human",
     "vote_set",

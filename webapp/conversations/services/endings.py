@@ -84,14 +84,25 @@ def task_end_with_chats(*, task: Task, outcome: str) -> Task:
     Texts are kept, and no bot replies any more.
     """
     with transaction.atomic():
-        # Chats before tasks, as all writes do: no deadlock.
-        rows = Conversation.objects.select_for_update(of=("self",)).order_by("pk")
-        is_open = Q(slot__task=task, state=Conversation.State.OPEN)
-        chats = list(rows.filter(is_open).values_list("pk", flat=True))
-        Conversation.objects.filter(pk__in=chats).update(
-            state=Conversation.State.ENDED, ended_at=database_now(), rating_draft={}, **NOTHING_DUE
-        )
+        _open_chats_close(task)
         return task_end(task=task, outcome=outcome)
+
+
+def task_end_with_credit(*, task: Task) -> Task:
+    """End a task without a rating, as through no fault of the participant, and close its open chats."""
+    with transaction.atomic():
+        _open_chats_close(task)
+        return task_complete(task=task, outcome=Outcome.BOT_FAILED)
+
+
+def _open_chats_close(task: Task) -> None:
+    """Close the task's open chats, locked in order; chats come before tasks, as in all writes, to avoid deadlocks."""
+    rows = Conversation.objects.select_for_update(of=("self",)).order_by("pk")
+    is_open = Q(slot__task=task, state=Conversation.State.OPEN)
+    chats = list(rows.filter(is_open).values_list("pk", flat=True))
+    Conversation.objects.filter(pk__in=chats).update(
+        state=Conversation.State.ENDED, ended_at=database_now(), rating_draft={}, **NOTHING_DUE
+    )
 
 
 def _failed_close(conversation: Conversation, task_state: str | None, *, way: str) -> Task:

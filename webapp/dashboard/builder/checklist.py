@@ -23,6 +23,7 @@ from webapp.studies.languages import lines_untranslated
 from webapp.studies.models import Outcome, Study, Task
 from webapp.studies.protocols.base import protocols
 from webapp.studies.recruitment.completion import money_text
+from webapp.studies.safety import languages_unwatched
 from webapp.studies.settings import SECTION_OF
 from webapp.studies.validation import outcomes_possible, study_errors
 
@@ -220,6 +221,9 @@ def _texts(plan: Plan) -> list[ChecklistFinding]:
         elif texts.contact:
             rest = "Participants do not see who runs the study."
         findings.append(ChecklistFinding("warn", "Contact missing.", rest, step="texts", field="organisation"))
+    if plan.study.values.safety.watches_messages and (unwatched := languages_unwatched(plan.study.values)):
+        rest = f"No phrases are listed for {languages_named(unwatched)}; messages in it are not watched."
+        findings.append(ChecklistFinding("warn", "Safety net.", rest, step="bots", field="distress_phrases"))
     if len(texts.offered) > 1:
         lead = f"Participants can choose among {languages_named(texts.offered)}."
         lacking = lines_untranslated(plan.study.version)

@@ -308,6 +308,7 @@ SECTION_TITLES = {
     "people": "People as partners",
     "typing": "Typing",
     "filtering": "Reply filters",
+    "safety": "Safety net for what participants write",
     "judging": "Items",
     "referencing": "Questions and weights",
     "choosing": "Choice",

@@ -34,7 +34,7 @@ from webapp.studies.rubrics import rubric_directions_store
 
 USUAL_LINE = "I had a rough day at work."
 """Message that every bot gets, so that their replies can be compared."""
-SELDOM = ("people", "pacing", "filtering", "typing")
+SELDOM = ("people", "pacing", "filtering", "safety", "typing")
 """Sections that most studies leave unchanged; they are folded."""
 
 

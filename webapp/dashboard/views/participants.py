@@ -21,7 +21,7 @@ from django.urls import reverse
 from django.utils.cache import get_conditional_response, patch_cache_control
 
 from webapp.conversations.selectors import synthetic_count
-from webapp.conversations.services import reports_see
+from webapp.conversations.services import distress_marks_see, reports_see
 from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.core.rights import Right, may
@@ -30,6 +30,8 @@ from webapp.dashboard.charts.distributions import durations_figure
 from webapp.dashboard.data_quality import (
     NAMES_MODEL,
     checks_shown,
+    distress_chats,
+    distress_unseen,
     flags_counted,
     marks_of_study,
     reports_by_person,
@@ -133,6 +135,8 @@ def _people_page(request: HttpRequest, study: Study, *, links: LinksForm | None 
         **_quality_context(study, flags.state),
         flags_running=job_context(flags.job, flags.job.kind) if flags.job is not None else None,
         flags_current=flags.is_current,
+        n_distress=distress_unseen([study]).get(study.pk, 0),
+        distress_marks=distress_chats(study),
         n_unseen=reports_unseen([study]).get(study.pk, 0),
         marks=marks_of_study(study),
         **_links_context(request, study, links),
@@ -381,6 +385,11 @@ def _written(rows: Iterator[tuple[str, ...]]) -> Iterator[str]:
 @post_view()
 def reports(request: HttpRequest, study: Study) -> HttpResponse:
     """Mark one report (`seen`) or all as seen, and redirect back."""
+    if "distress" in request.POST:
+        n = distress_marks_see(study=study, user_name=request.user.get_username())
+        messages.success(
+            request, plural(n, "%(n)d message was marked as seen.", "%(n)d messages were marked as seen.") % {"n": n}
+        )
     which = request.POST.get("seen", "")
     report_ids = [int(which)] if which.isdecimal() and len(which) < 19 else None
     if report_ids is not None or which == "all":

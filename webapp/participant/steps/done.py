@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
 
+from webapp.conversations.models import DistressMark
 from webapp.conversations.selectors import chat_turn, partner_told_afterwards, task_chat
 from webapp.core.clock import database_now
 from webapp.participant.access import ParticipantRequest, conversation_page, form_action, task_page, with_policy
@@ -94,6 +95,8 @@ def done_page(
         and task.version.values.assignment.bots_in_a_row > 1
         and chat_turn(chat) is not None,
         "ending": ending,
+        "shows_helpline": task.version.values.safety.watches_messages
+        and DistressMark.objects.filter(turn__conversation__slot__task=task).exists(),
         "endings": [shown_ending for shown_ending in visible_endings if shown_ending.task != ending.task],
         "task": task,
         "outcome": ending.outcome,

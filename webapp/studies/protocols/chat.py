@@ -59,7 +59,7 @@ class ChatProtocol(StudyProtocol):
     )
     gives: Gives = "bots"
     activity_place = 1
-    settings = ("chat", "people", "pacing", "filtering", "typing")
+    settings = ("chat", "people", "pacing", "filtering", "safety", "typing")
     has_sequences = True
     identity = Identity("chat", "1")
     steps = usual_steps(Step("chat", _("Chat")), Step("form", _("Rate")))
@@ -116,7 +116,7 @@ class ArenaProtocol(StudyProtocol):
     activity_place = 1
     compares_pairs = True
     bots_at_once = 2
-    settings: tuple[str, ...] = ("chat", "arena", "pacing", "filtering", "typing")
+    settings: tuple[str, ...] = ("chat", "arena", "pacing", "filtering", "safety", "typing")
     instructions = (
         "You write to two chatbots at once, and both answer.\n"
         "Talk about anything you like.\n"
@@ -158,7 +158,7 @@ class PicksProtocol(ArenaProtocol):
     headline = "Chat, and pick the better reply each time"
     activity_place = 2
     picks_replies = True
-    settings = ("chat", "arena", "picking", "pacing", "filtering", "typing")
+    settings = ("chat", "arena", "picking", "pacing", "filtering", "safety", "typing")
     instructions = (
         "You get two replies to each of your messages.\n"
         "Pick the better one; the chat goes on with it.\n"
@@ -322,7 +322,7 @@ class MarkedChatProtocol(StudyProtocol):
     activity_place = 2
     marks_turns = True
     marks_own_chats = True
-    settings: tuple[str, ...] = ("chat", "own_marking", "pacing", "filtering", "typing")
+    settings: tuple[str, ...] = ("chat", "own_marking", "pacing", "filtering", "safety", "typing")
     identity = Identity("marked_chat", "1")
     steps = usual_steps(Step("chat", _("Chat")), Step("judge", _("Mark")))
     asks = ready_questions("labels")

@@ -32,6 +32,7 @@ from webapp.studies.validation.sections import (
     validate_images,
     validate_people,
     validate_points,
+    validate_safety,
     validate_sittings,
 )
 
@@ -409,6 +410,7 @@ VALIDATORS: tuple[Callable[[Checked], Errors], ...] = (
     validate_bots_in_a_row,
     validate_bot_choice,
     validate_filters,
+    validate_safety,
     validate_pay,
     validate_opening,
     validate_questions,

@@ -24,6 +24,7 @@ from webapp.studies.protocols.base import StudyProtocol, protocols
 from webapp.studies.recruitment.settings import FILLED_IN, PLACEHOLDER, RecruitmentValues, frame_origins
 from webapp.studies.reply_filters.base import reply_filters
 from webapp.studies.rubrics import Scales, scales_of
+from webapp.studies.safety import lines_without_helpline
 from webapp.studies.settings import SECTION_OF, ChatRules, StudyValues
 from webapp.studies.sittings import Sittings
 
@@ -228,6 +229,27 @@ def validate_filters(on: Checked) -> Errors:
         reply_filter = reply_filters.get(name)
         if (reason := reply_filter.unavailable_reason(on.values)) is not None:
             errors[_FIELDS.get(name, "reply_filters")] = f"The filter “{reply_filter.title}” cannot be used: {reason}."
+    return errors
+
+
+def validate_safety(on: Checked) -> Errors:
+    """Check that a study that watches messages has a helpline text in each language, and a filter that exists."""
+    safety, errors = on.values.safety, Errors()
+    if safety.distress_filter and safety.distress_filter not in reply_filters.names():
+        known = reply_filters.names()
+        message = f"There is no filter “{safety.distress_filter}”. It must be one of {', '.join(known)}."
+        errors["distress_filter"] = f"{message} {did_you_mean(safety.distress_filter, known)}".strip()
+    if not safety.watches_messages:
+        return errors
+    if not safety.helpline_text.strip():
+        errors["helpline_text"] = "Enter a helpline text, or do not watch messages."
+    elif missing := lines_without_helpline(on.values):
+        languages = ", ".join(sorted(missing))
+        errors["helpline_text"] = f"Translate each line of the helpline text into {languages}."
+    if on.is_open and not errors and safety.distress_filter:
+        reply_filter = reply_filters.get(safety.distress_filter)
+        if (reason := reply_filter.unavailable_reason(on.values)) is not None:
+            errors["distress_filter"] = f"The filter “{reply_filter.title}” cannot be used: {reason}."
     return errors
 
 

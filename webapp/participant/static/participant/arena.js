@@ -202,6 +202,11 @@ const handlers = {
     levelOut();
   },
 
+  helpline() {
+    byId("helpline").hidden = false;
+    rounds.follower.follow();
+  },
+
   pick(side, { turn, goes_on: goesOn }) {
     if (!goesOn) return;
     picks?.stored(side.name, turn);

@@ -207,6 +207,11 @@ const handlers = {
     if (marks.get(turn)?.confirm(given)) say(words.marks_saved);
   },
 
+  helpline() {
+    byId("helpline").hidden = false;
+    log.follow();
+  },
+
   waiting({ state: now, seconds_left: left, writes_first: writesFirst = true }) {
     if (partner.state === "waiting" && now === "here") say(words.partner_here);
     if (now === "ended") say(words.partner_ended);
