@@ -16,12 +16,20 @@ import chatbots
 from chatbots.bots.person import PERSON
 from chatbots.trace import TraceStep
 from webapp.conversations.images import image_fields, images_of
-from webapp.conversations.models import CONTENT_REFUSED, NO_PARTNER, ChatImage, Conversation, PartnerSeat, Turn
+from webapp.conversations.models import (
+    CONTENT_REFUSED,
+    NO_PARTNER,
+    ChatImage,
+    Conversation,
+    DistressMark,
+    PartnerSeat,
+    Turn,
+)
 from webapp.core.clock import database_now
 from webapp.core.markdown import without_marks
 from webapp.studies.models import Study, Task
 from webapp.studies.protocols.base import get_protocol
-from webapp.studies.settings import ChatRules
+from webapp.studies.settings import ChatRules, StudyValues
 
 PERSON_REPLY_S = 300
 """After so long without a reply of a person who is there, the participant may go another way."""
@@ -134,6 +142,13 @@ def partner_told_afterwards(task: Task) -> str:
         return ""
     met = PartnerSeat.objects.filter(conversation__slot__task=task, state=PartnerSeat.State.TAKEN)
     return people.people_afterwards if met.exists() else ""
+
+
+def shows_helpline(chats: Q, values: StudyValues) -> bool:
+    """Return True if the study watches messages and one of these chats has a marked one."""
+    if not values.safety.watches_messages:
+        return False
+    return DistressMark.objects.filter(turn__conversation__in=Conversation.objects.filter(chats)).exists()
 
 
 def moves_of(conversation_id: UUID) -> int | None:

@@ -300,10 +300,7 @@ def compare_numbers(readings: Sequence[ConversationReading]) -> list[tuple[TurnV
 
 
 def reported_of(conversation: Conversation) -> dict[int, list[str]]:
-    """Return reports, filter matches and marked errors by turn.
-
-    They are formatted; this takes three queries.
-    """
+    """Return reports, filter matches, signs of distress and marked errors in words, by turn, in four queries."""
     remarks_by_turn: dict[int, list[str]] = {}
     reports = ReplyReport.objects.filter(turn__conversation=conversation).select_related("turn")
     for report in reports.order_by("pk"):
@@ -311,9 +308,9 @@ def reported_of(conversation: Conversation) -> dict[int, list[str]]:
         remark = f"Reported: {ReplyReport.Reason(report.reason).label}"
         quoted_remark = f"{remark}. “{report.words}”"
         remarks_by_turn.setdefault(report.turn.index, []).append(quoted_remark if report.words else remark)
-    for mark in DistressMark.objects.filter(turn__conversation=conversation).select_related("turn"):
-        source = "a listed phrase" if mark.source == PHRASES else title_of(reply_filters, mark.source)
-        remarks_by_turn.setdefault(mark.turn.index, []).append(f"Signs of distress: found by {source}")
+    for distress in DistressMark.objects.filter(turn__conversation=conversation).select_related("turn"):
+        source = "a listed phrase" if distress.source == PHRASES else title_of(reply_filters, distress.source)
+        remarks_by_turn.setdefault(distress.turn.index, []).append(f"Signs of distress: found by {source}")
     marks = ReplyMark.objects.filter(turn__conversation=conversation).select_related("turn")
     for mark in marks.order_by("pk"):
         words = ", ".join(f"“{word}”" for word in mark.found)

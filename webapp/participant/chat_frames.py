@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Any
 from uuid import UUID
 
+from django.db.models import Q
 from django.utils import translation
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -21,7 +22,7 @@ from django.utils.translation import gettext_lazy
 from chatbots.bots.person import PERSON
 from webapp.conversations import events, frames, selectors, services
 from webapp.conversations.images import image_fields
-from webapp.conversations.models import Conversation, DistressMark, Turn
+from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.picked_replies import last_pick
 from webapp.core.database import DATABASE_AWAY
 from webapp.core.errors import Refused
@@ -162,10 +163,8 @@ class ChatPage:
 
     def _helpline_frames(self) -> list[dict[str, Any]]:
         """Return the frame that shows the helpline text if a message of this chat is marked."""
-        if not self.values.safety.watches_messages:
-            return []
-        marks = DistressMark.objects.filter(turn__conversation=self.conversation_id)
-        return [frames.helpline_frame()] if marks.exists() else []
+        is_shown = selectors.shows_helpline(Q(pk=self.conversation_id), self.values)
+        return [frames.helpline_frame()] if is_shown else []
 
     def _message(self, frame: frames.MessageFrame) -> FrameResult:
         human = services.turn_add_human(

@@ -21,7 +21,7 @@ from evaluation.metrics.base import MetricTable
 from tests.builders import exchange, make_conversation, make_rating, make_study
 from webapp.bots.selectors import text_store
 from webapp.conversations import services
-from webapp.conversations.models import Conversation, ReplyMark, Turn
+from webapp.conversations.models import Conversation, DistressMark, ReplyMark, Turn
 from webapp.conversations.services import reply_report, vote_set
 from webapp.core.errors import Refused
 from webapp.jobs.models import MetricResult, MetricVersion
@@ -51,6 +51,7 @@ def make_person(study: Study, secret: str = SECRET) -> Participant:
     vote_set(conversation_id=conversation.pk, turn_index=1, value=1)
     reply = Turn.objects.get(conversation=conversation, index=1)
     reply_report(participant=conversation.participant, turn=reply, reason="other", words=f"{secret} found")
+    DistressMark.objects.create(turn=reply, source="phrases")
     ReplyMark.objects.create(turn=reply, filter="phrases", identity={}, found=[secret], reason="")
     question_answers_store(task=conversation.task, answers={"home": f"in {secret}"})
     message_send(participant=conversation.participant, text=f"{secret} asks")
@@ -104,6 +105,7 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
         "votes": 1,
         "flags": 1,
         "reports": 1,
+        "distress": 1,
         "marks": 1,
         "reader_notes": 0,
         "ratings": 1,

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
 
-from webapp.conversations.models import DistressMark
-from webapp.conversations.selectors import chat_turn, partner_told_afterwards, task_chat
+from webapp.conversations.selectors import chat_turn, partner_told_afterwards, shows_helpline, task_chat
 from webapp.core.clock import database_now
 from webapp.participant.access import ParticipantRequest, conversation_page, form_action, task_page, with_policy
 from webapp.participant.page_texts import header_progress, own_thanks, study_texts
@@ -95,8 +95,7 @@ def done_page(
         and task.version.values.assignment.bots_in_a_row > 1
         and chat_turn(chat) is not None,
         "ending": ending,
-        "shows_helpline": task.version.values.safety.watches_messages
-        and DistressMark.objects.filter(turn__conversation__slot__task=task).exists(),
+        "shows_helpline": shows_helpline(Q(slot__task=task), task.version.values),
         "endings": [shown_ending for shown_ending in visible_endings if shown_ending.task != ending.task],
         "task": task,
         "outcome": ending.outcome,
