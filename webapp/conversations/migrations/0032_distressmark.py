@@ -7,7 +7,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('conversations', '0030_plain_help_texts'),
+        ('conversations', '0031_alter_conversation_state'),
     ]
 
     operations = [
