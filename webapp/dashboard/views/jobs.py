@@ -186,7 +186,8 @@ class JobRow:
     Attributes:
         left_s: estimated seconds until it is done; None if unknown.
         place: position in its queue, from 1; 0 if it is running.
-        before: title of the last job before it.
+        before: title of the project's last job before it; empty if there is none.
+        n_of_others: number of jobs of other projects before it.
     """
 
     job: JobBase
@@ -195,20 +196,22 @@ class JobRow:
     left_s: float | None
     place: int
     before: str
+    n_of_others: int
 
 
 def job_rows() -> list[JobRow]:
     """Return the waiting and running jobs, in the order of their queues."""
     return [
         JobRow(
-            job,
-            job_title(job),
-            _address(job),
-            job_progress(job).remaining_s,
-            sum(earlier_job.state == State.QUEUED for earlier_job in before) + 1 if before else 0,
-            job_title(before[-1]) if before else "",
+            row.job,
+            job_title(row.job),
+            _address(row.job),
+            job_progress(row.job).remaining_s,
+            row.place,
+            job_title(row.ahead[-1]) if row.ahead else "",
+            row.n_of_others,
         )
-        for job, before in jobs_in_line()
+        for row in jobs_in_line()
     ]
 
 

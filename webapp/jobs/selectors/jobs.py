@@ -13,6 +13,7 @@ from django.utils import timezone
 from chatbots.registry import UnknownName
 from webapp.core.clock import database_now
 from webapp.core.processes import WORKER, processes_living
+from webapp.core.project_scope import active_project, in_project
 from webapp.jobs.kinds.base import job_models, kind_of
 from webapp.jobs.models import UNFINISHED, JobBase, Shard, State
 from webapp.jobs.queue import STALE_AFTER, holder_is_dead, is_alive
@@ -150,18 +151,42 @@ def _turn(job: JobBase) -> tuple[int, datetime, datetime]:
     return -job.priority, job.heartbeat_at or never, job.created_at
 
 
-def jobs_in_line() -> list[tuple[JobBase, list[JobBase]]]:
-    """Return unfinished jobs by queue, with the jobs ahead of each.
+@dataclass(frozen=True, slots=True)
+class QueuedJob:
+    """Unfinished job of the active project, with the jobs ahead of it.
 
-    Running jobs come first.
+    Attributes:
+        ahead: jobs of the project that are ahead in the queue.
+        n_of_others: number of jobs of other projects that are ahead.
+        place: position among the waiting jobs of all projects, from 1; 0 if the job is running or first.
     """
+
+    job: JobBase
+    ahead: list[JobBase]
+    n_of_others: int
+    place: int
+
+
+def jobs_in_line() -> list[QueuedJob]:
+    """Return the active project's unfinished jobs by queue, running jobs first.
+
+    Projects share the queues. Jobs of other projects are counted, and nothing else of them is returned.
+    """
+    project = active_project()
     queues: dict[str, list[JobBase]] = {}
-    for job in jobs_unfinished():
-        queues.setdefault(queue_of(job), []).append(job)
-    line: list[tuple[JobBase, list[JobBase]]] = []
+    with in_project(None):
+        for job in jobs_unfinished():
+            queues.setdefault(queue_of(job), []).append(job)
+    line: list[QueuedJob] = []
     for name, jobs in queues.items():
         jobs.sort(key=lambda job: (job.state != State.RUNNING, _turn(job)))
-        line += [(job, jobs[:n] if name and job.state == State.QUEUED else []) for n, job in enumerate(jobs)]
+        for n, job in enumerate(jobs):
+            if project not in (None, job.project_id):
+                continue
+            before = jobs[:n] if name and job.state == State.QUEUED else []
+            ahead = [earlier_job for earlier_job in before if project in (None, earlier_job.project_id)]
+            n_waiting = sum(earlier_job.state == State.QUEUED for earlier_job in before)
+            line.append(QueuedJob(job, ahead, len(before) - len(ahead), n_waiting + 1 if before else 0))
     return line
 
 
