@@ -1,8 +1,8 @@
-"""Combination of several metrics, compared with people on data sets not used for its weights.
+"""Combination of metrics, evaluated on data sets not used for its weights.
 
-`combine_sets` leaves out one data set at a time. On the others it learns a weight for every metric. On the one left out
-it compares the weighted sum with people, next to the metric that agreed best with people on the same others. Nothing
-compared on a data set was learned or selected there. The design was fixed before it was tried:
+`combine_sets` leaves out one data set at a time and learns a weight for every metric on the others. On the left-out set
+it compares the weighted sum with human ratings, and so does the single metric that agreed best with people on the other
+sets. Nothing evaluated on a data set was learned or selected there. The design was fixed before it was tried:
 
 - within a data set each metric's scores become normal scores of their ranks, so that neither the scale nor a few
   extreme values matter; undefined scores become 0, the middle, and are counted;
@@ -14,8 +14,8 @@ The interval of the mean gain over S data sets refers to a new data set: Student
 multiplied by 1 / S + 1 / (S − 1), because the training data of the folds overlap (Nadeau and Bengio 2003, Machine
 Learning 52). Its half width is combined in quadrature with that of a jackknife over contexts. The latter is necessary
 because chance in the contexts can make the same metric the best one in all sets, which differences between their gains
-do not reveal. If effectively fewer than 2.5 contexts carry a side, as with correlations, there is no interval and no
-claim.
+do not reveal. If a side effectively depends on fewer than 2.5 contexts, there is no interval and no claim, as with
+correlations.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from evaluation.stats.resampling import jackknife_half, leave_one_out_values
 
 METHODS = ("pearson", "spearman")
 PENALTIES = (0.01, 0.1, 1.0, 10.0)
-"""Penalties relative to a sum of squares of 1 for every data set and metric."""
+"""Candidate penalties, relative to a sum of squares of 1 for every data set and metric."""
 FEWEST_SETS = 3
-"""Minimum number of data sets: one is left out, and another of the rest to choose the penalty."""
+"""Minimum number of data sets: one is left out, and another is left out to choose the penalty."""
 _LEVEL = 0.95
-_BLOCK = 4_000_000  # numbers in memory at once
+_BLOCK = 4_000_000  # maximum number of values in memory
 _ROUNDING = 1e-9
 """Tolerance within which coefficients count as equal."""
 
@@ -108,7 +108,7 @@ class SetCombined:
 
 @dataclass(frozen=True)
 class Gain:
-    """Gain in agreement with people over the best single metric, averaged over data sets.
+    """Gain in agreement over the best single metric, averaged over data sets.
 
     Attributes:
         combined, best: the mean coefficients.
@@ -129,11 +129,14 @@ class Gain:
 
     @property
     def claimed(self) -> bool:
-        """True if the interval lies above 0; only then is the combination called better."""
+        """True if the interval lies above 0, so that a gain is claimed."""
         return self.low is not None and self.low > _ROUNDING
 
     def to_json(self) -> dict[str, Any]:
-        """Return `{"combined", "best", "gain", "ci95", "claimed"}`, and the reason for a missing interval."""
+        """Return `{"combined", "best", "gain", "ci95", "claimed"}`.
+
+        A missing interval has a reason.
+        """
         return {
             "combined": self.combined,
             "best": self.best,
@@ -167,12 +170,14 @@ def combine(
     shared: TextCache | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> Combination:
-    """Score the rated replies of files by metrics and combine the metrics, leaving out each data set once.
+    """Score rated replies by metrics and evaluate their combination.
+
+    Each data set is left out once.
 
     Args:
         files: files of rated items; data sets are those named by the items, otherwise the files.
-        metrics, shared, progress: as in `judge`; metrics that cannot be computed here are left out.
-        target: rated dimension in every file; by default each file's own, see `Judgements.target`.
+        metrics, shared, progress: as in `judge`; metrics that cannot be computed here are skipped.
+        target: rated dimension in every file; by default each file's own, see `HumanScores.target`.
 
     Raises:
         ValueError: if there are too few data sets or metrics; see `combine_sets`.
@@ -187,10 +192,10 @@ def combine(
 
 
 def judged_sets(judgements: JudgedReplies, judged: Mapping[str, MetricAgreement], name: str) -> list[ScoredSet]:
-    """Split rated replies by the data set they name; unrated replies are left out.
+    """Split rated replies by data set; unrated replies are skipped.
 
     Args:
-        judged: by metric; main columns are used, and metrics that could not be computed are left out.
+        judged: by metric; main columns are used, and metrics that could not be computed are skipped.
         name: name for replies that name no data set.
     """
     available = {metric: agreement for metric, agreement in judged.items() if not agreement.unavailable}
@@ -213,7 +218,7 @@ def judged_sets(judgements: JudgedReplies, judged: Mapping[str, MetricAgreement]
 
 
 def combine_sets(sets: Sequence[ScoredSet]) -> Combination:
-    """Learn the weights of metrics on all data sets but one and compare with people there, for each in turn.
+    """Learn and evaluate weights of metrics, leaving out each data set once.
 
     Args:
         sets: each with scores of the same two or more metrics.
@@ -259,7 +264,7 @@ def combine_sets(sets: Sequence[ScoredSet]) -> Combination:
 
 
 def _validate_sets(sets: Sequence[ScoredSet]) -> tuple[str, ...]:
-    """Return the metrics; raises ValueError for data sets that nothing can be learned from."""
+    """Return the metrics; raises ValueError for unusable data sets."""
     names = [dataset.name for dataset in sets]
     if len(names) < FEWEST_SETS:
         names_text = ", ".join(names) or "none"
@@ -282,7 +287,10 @@ def _validate_sets(sets: Sequence[ScoredSet]) -> tuple[str, ...]:
 
 
 def _normal_scores(dataset: ScoredSet, metrics: Sequence[str]) -> np.ndarray:
-    """Return (N, M) normal quantiles of each score's mean rank, 0 for undefined scores (Blom, 1958)."""
+    """Return (N, M) normal scores of ranks (Blom, 1958).
+
+    Undefined scores become 0.
+    """
     from scipy.special import ndtri
     from scipy.stats import rankdata
 
@@ -312,7 +320,7 @@ def _ridge(
 
 
 def _penalty(inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray], training_sets: Sequence[int]) -> float:
-    """Choose the penalty by leaving out each of these data sets; the largest of equally good ones."""
+    """Choose the penalty by leave-one-set-out; ties go to the largest."""
 
     def mean_agreement(penalty: float) -> float:
         agreements = []
@@ -325,7 +333,7 @@ def _penalty(inputs: Sequence[np.ndarray], targets: Sequence[np.ndarray], traini
 
 
 def _agreement(x: np.ndarray, y: np.ndarray, method: str) -> float | None:
-    """Return the coefficient over the replies where x is defined; None if undefined."""
+    """Return the coefficient where x is defined; None if undefined."""
     is_defined = np.isfinite(x)
     x, y = x[is_defined], y[is_defined]
     if len(x) < 3 or is_constant(x) or is_constant(y):
@@ -341,7 +349,9 @@ def _best(
     held_out: int,
     training_sets: Sequence[int],
 ) -> str:
-    """Return the metric that agrees best with people on the other data sets, among those defined on the left-out one.
+    """Return the metric that agrees best with people on the other sets.
+
+    It must be defined on the left-out set.
 
     A metric that is undefined on a whole data set counts as having no agreement there.
     """
@@ -354,7 +364,10 @@ def _best(
 def _gain(
     sets: Sequence[ScoredSet], combined_sets: Sequence[SetCombined], predicted: Sequence[np.ndarray], method: str
 ) -> Gain:
-    """Return the mean gain over data sets with its interval; ranks are computed within a data set."""
+    """Return the mean gain over data sets with its interval.
+
+    Ranks are computed within a data set.
+    """
     from scipy.special import stdtrit
 
     n = len(sets)
@@ -377,7 +390,10 @@ def _gain(
 def _few_carry(
     sets: Sequence[ScoredSet], combined_sets: Sequence[SetCombined], predicted: Sequence[np.ndarray], method: str
 ) -> Reason | None:
-    """Return the reason if few contexts carry the combination, the best metrics or the human scores; otherwise None."""
+    """Return the reason if a side depends on few contexts, else None.
+
+    Sides are the combination, the best metrics and the human scores.
+    """
     units = [np.array([f"{dataset.name}\n{context}" for context in dataset.contexts]) for dataset in sets]
     sides = (
         predicted,
@@ -397,7 +413,10 @@ def _few_carry(
 
 
 def _leave_out_contexts(dataset: ScoredSet, best: str, predicted: np.ndarray, method: str) -> np.ndarray:
-    """Return the gain on a data set without each of its contexts, NaN if undefined."""
+    """Return the gain on a data set without each context.
+
+    NaN if undefined.
+    """
     scores = dataset.scores[best]
     is_defined = np.isfinite(scores)
     names, codes = np.unique(dataset.contexts.astype(str), return_inverse=True)

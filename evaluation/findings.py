@@ -39,7 +39,7 @@ class Reason(str):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: Any) -> CoreSchema:
-        """Return the pydantic schema that writes a reason as JSON and reads it back with its code and values."""
+        """Return the pydantic schema that preserves code and values in JSON."""
         from pydantic_core import core_schema
 
         def read(document: Any) -> Reason:

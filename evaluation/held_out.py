@@ -1,6 +1,6 @@
-"""Agreement of metrics on held-out sets of rated replies, relative to the cosine of sentence vectors.
+"""Agreement of metrics on held-out rated replies, relative to sentence cosine.
 
-A metric looks better on sets used to design, choose or train it than on new replies. Metrics are therefore listed by
+A metric looks better on sets used to design, choose or train it than on new replies. Metrics are therefore sorted by
 the median over the other sets if these are known (`seen_sets`), and otherwise over all sets. The baseline is the cosine
 between the sentence vectors of a reply and the last utterance, which was not trained on ratings or dialogues.
 """
@@ -18,7 +18,7 @@ from evaluation.metrics.registry import metric_and_columns
 from evaluation.number_format import share
 
 BAR = "semantic_similarity"
-"""Metric whose main column is the cosine."""
+"""Name of the metric whose main column is the cosine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ NO_STANDING = Standing(None, 0, is_held_out=False)
 
 
 def seen_sets(metric: Metric | None) -> tuple[str, ...] | None:
-    """Return name prefixes of the rated sets used to develop a metric; None if unknown.
+    """Return name prefixes of rated sets used to develop a metric, or None.
 
-    Built-in metrics that take no weights and name no set have used none.
+    None if unknown. Built-in metrics without weights that list no set have used none.
     """
     known: tuple[str, ...] | None = getattr(metric, "seen_sets", None)
     is_ours = type(metric).__module__.startswith("evaluation.metrics.") and not isinstance(metric, ConfiguredMetric)
@@ -125,7 +125,10 @@ def standings_of(result: Mapping[str, Mapping[str, Any]]) -> dict[str, Standing]
 
 
 def metric_known(name: str) -> Metric | None:
-    """Return the metric with this name or column; None if there is none, such as one made in a notebook."""
+    """Return the metric with this name or column, or None.
+
+    Metrics made in a notebook are unknown.
+    """
     try:
         return metric_and_columns(name)[0]
     except UnknownName:
@@ -133,7 +136,10 @@ def metric_known(name: str) -> Metric | None:
 
 
 def _by_set(agreement: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
-    """Yield Spearman's coefficient on each data set, higher is better; empty if not computed."""
+    """Yield Spearman's coefficient on each data set; higher is better.
+
+    Empty if not computed.
+    """
     if "spearman" not in agreement or "unavailable" in agreement:
         return
     sign = -1.0 if agreement.get("lower_is_better") else 1.0

@@ -1,4 +1,4 @@
-"""Items that people or metrics rate: a context and a reply to it.
+"""Items rated by people or metrics: a context and a reply.
 
     {"id": "…", "source": "…", "context": ["…", …], "response": "…", "reference": "…"|null, "model": "…",
      "second_response": "…", "second_model": "…", "reference_score": 4, "task": "persona", "persona": ["…", …],
@@ -62,7 +62,7 @@ def _nothing(value: Any) -> Any:
 
 
 def _numbered(value: Any) -> Any:
-    """Read a whole number as a name, because some files number their items."""
+    """Convert a whole number to a name, because some files number items."""
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
@@ -70,7 +70,10 @@ _SIDES = {"first": 1, "same": 0, "second": -1}
 
 
 def _right_answers(value: Any) -> Any:
-    """Read correct answers: one, several, `{low, high}`, or a side of a comparison."""
+    """Read correct answers: one, several, `{low, high}`, or a side.
+
+    A side is the answer to a comparison.
+    """
     if isinstance(value, dict) and value.keys() == {"low", "high"}:
         low, high = value["low"], value["high"]
         if not isinstance(low, int) or not isinstance(high, int) or not 0 <= high - low < 1000:
@@ -125,7 +128,10 @@ class ReplyItem(InputModel, extra="ignore"):
 
     @property
     def key(self) -> str:
-        """Name that is unique among items of different sources, which may use the same numbers."""
+        """Name that is unique among items of all sources.
+
+        Sources may use the same numbers.
+        """
         return f"{self.source}/{self.id}" if self.source else self.id
 
     @property
@@ -138,7 +144,7 @@ class ReplyItem(InputModel, extra="ignore"):
 
     @property
     def panel(self) -> dict[str, Any]:
-        """Persona, emotion and topic shown next to the conversation, as JSON values; empty ones are left out."""
+        """Non-empty persona, emotion and topic to show, as JSON values."""
         known = {"persona": list(self.persona), "emotion": self.emotion, "topic": self.topic}
         return {name: value for name, value in known.items() if value}
 
@@ -162,10 +168,12 @@ class ChatPair:
 
 
 class ReplyInContext(NamedTuple):
-    """Input of a turn-level metric: a reply, its context, and optionally a human reply.
+    """Input of a turn-level metric: a reply with its context.
+
+    A human reply as reference is optional.
 
     Attributes:
-        context: utterances before the reply, oldest first; utterances without a word are left out.
+        context: utterances before the reply, oldest first; utterances without a word are omitted.
         response: the reply.
         reference: human reply; None if there is none.
     """
@@ -183,7 +191,7 @@ def _scores(value: dict[str, float | str | None]) -> dict[str, float | str | Non
 
 
 VOTE = "vote"
-"""Dimension of a thumb up or down; a missing vote is not a rating, because most people vote on few replies."""
+"""Dimension of thumbs up or down. A missing vote is not a rating, because most people vote on few replies."""
 VOTE_SCALE = (-1.0, 1.0)
 _NOT_SCORES = ("rater", "comment", "comments")
 Scores = Annotated[dict[str, Annotated[Number | str | None, TypeDescription("a number")]], AfterValidator(_scores)]
@@ -191,7 +199,9 @@ Scores = Annotated[dict[str, Annotated[Number | str | None, TypeDescription("a n
 
 
 class JudgedItem(ReplyItem):
-    """A reply rated by people. It may be blank; it is then counted, but not scored.
+    """Reply rated by people.
+
+    A blank reply is counted but not scored.
 
     Attributes:
         ratings: scores of each person by dimension; the mean, if only that was published.
@@ -209,7 +219,7 @@ class JudgedItem(ReplyItem):
 
     @property
     def reply(self) -> ReplyInContext:
-        """Input for metrics. Utterances and references without a word are left out."""
+        """Input for metrics. Utterances and references without a word are omitted."""
         reference = self.reference if self.reference and self.reference.strip() else None
         context = tuple(text for text in self.context if text.strip())
         return ReplyInContext(context, self.response, reference)
@@ -230,7 +240,9 @@ class JudgedItem(ReplyItem):
         return [name for name in names if name not in _NOT_SCORES]
 
     def scores(self, dimension: str) -> tuple[list[tuple[str, float]], int]:
-        """Return the raters and their scores on a dimension, and the number excluded as outside the scale.
+        """Return raters with scores on a dimension, and the number excluded.
+
+        Excluded scores are outside the scale.
 
         Higher is better: for a reversed dimension the score is low + high − answer, or −answer if the scale is unknown.
         """
@@ -270,13 +282,19 @@ class JudgedLine:
 
 
 def items_read(path: Path) -> Iterator[ItemLine | Skipped]:
-    """Stream the items of a file; an invalid line comes as `Skipped`, with its number and all errors."""
+    """Stream the items of a file.
+
+    An invalid line comes as `Skipped`, with its number and all errors.
+    """
     for line in _lines(path, ReplyItem):
         yield line if isinstance(line, Skipped) else ItemLine(*line)
 
 
 def judged_read(path: Path) -> Iterator[JudgedItem | Skipped]:
-    """Yield the rated items of a file; an invalid line comes as `Skipped`, with its number and all errors."""
+    """Stream the rated items of a file.
+
+    An invalid line comes as `Skipped`, with its number and all errors.
+    """
     for line in judged_lines(path):
         yield line.item if isinstance(line, JudgedLine) else line
 
@@ -295,9 +313,7 @@ def item_read(kind: type[I], plain: Any) -> I:
     """
     item = values_read(kind, plain, subject="the line")
     if len(item.key) > MAX_ID_CHARS:
-        raise ValuesError(
-            f"source and id have {len(item.key)} characters together; at most {MAX_ID_CHARS} are possible"
-        )
+        raise ValuesError(f"source and id have {len(item.key)} characters together; at most {MAX_ID_CHARS} are allowed")
     return item
 
 
@@ -306,7 +322,10 @@ def _lines(path: Path, kind: type[I]) -> Iterator[tuple[int, I] | Skipped]:
 
 
 def json_lines(path: Path, read: Callable[[Any], T]) -> Iterator[tuple[int, T] | Skipped]:
-    """Yield the value of each JSON line with its number; a line that `read` rejects comes as `Skipped`."""
+    """Yield the value of each JSON line with its number.
+
+    A line that `read` rejects comes as `Skipped`.
+    """
     for line in text_lines(path):
         if isinstance(line, Skipped):
             yield line
@@ -319,7 +338,7 @@ def json_lines(path: Path, read: Callable[[Any], T]) -> Iterator[tuple[int, T] |
             yield Skipped(number, f"not JSON: {problem} at character {error.pos + 1}")
         except RecursionError:
             yield Skipped(number, "not an item: nested too deeply")
-        except ValueError as error:  # a mistake in it, or an integer of thousands of digits
+        except ValueError as error:  # a mistake, or an integer with thousands of digits
             yield Skipped(number, error_text(error))
 
 
@@ -331,7 +350,7 @@ class ContextFilters:
     """Conditions that a context must meet.
 
     Attributes:
-        n_utterances: number of newest utterances kept; a position with fewer preceding ones is left out.
+        n_utterances: number of newest utterances kept; a position with fewer preceding ones is skipped.
         more_than_tokens: minimum number of context tokens, exclusive.
         unknown: True if a context may contain an unknown token.
         most_mean_words: maximum mean number of words per utterance; 0 for no limit.
@@ -356,7 +375,10 @@ class ContextFilters:
 
 @dataclass(frozen=True, slots=True)
 class ContextSpan:
-    """Position in a dialogue: number of the replying turn, and the turns before it, oldest first."""
+    """Position in a dialogue: the replying turn and the turns before it.
+
+    Oldest first.
+    """
 
     turn: int
     context: tuple[str, ...]
@@ -364,7 +386,7 @@ class ContextSpan:
 
 
 def context_spans(conversation: Conversation, filters: ContextFilters) -> Iterator[ContextSpan]:
-    """Yield the positions at which the bot replied and whose context meets the conditions, in order."""
+    """Yield the positions of bot replies whose context meets the conditions."""
     texts = [turn.text for turn in conversation.turns]
     for n, turn in enumerate(conversation.turns):
         context = tuple(texts[max(0, n - filters.n_utterances) : n])
@@ -381,9 +403,9 @@ _BLANKS = re.compile(r"\s+")
 
 
 def detokenise_text(text: str) -> str:
-    """Return the text with clitics and punctuation joined to the words before them, and single spaces.
+    """Return the text with clitics and punctuation joined to preceding words.
 
-    A text without such tokens is returned unchanged, except for white space.
+    White space is normalised; a text without such tokens is otherwise unchanged.
     """
     text = _BLANKS.sub(" ", text).strip()
     text = _SPLIT_NEGATION.sub("n't", text)

@@ -14,14 +14,17 @@ from typing import Any
 from evaluation.findings import Reason
 
 MIN_LETTERS = 60
-"""Minimum length of text to identify a language."""
+"""Minimum length of text for identifying its language."""
 MAX_CHARACTERS = 1000
-"""Maximum length of text that is read from a conversation."""
+"""Maximum length of text read from a conversation."""
 MIN_PROBABILITY = 0.9
 
 
 def language_of(texts: Sequence[str]) -> str | None:
-    """Return the code (ISO 639-1) of the language of the turns; None if it cannot be determined."""
+    """Return the ISO 639-1 code of the turns' language, or None.
+
+    None if uncertain.
+    """
     text = "\n".join(texts)[:MAX_CHARACTERS]
     if sum(character.isalpha() for character in text) < MIN_LETTERS:
         return None
@@ -30,7 +33,9 @@ def language_of(texts: Sequence[str]) -> str | None:
 
 
 def languages_of_sets(replies: Iterable[tuple[str, Sequence[str]]]) -> dict[str, str]:
-    """Return the most frequent language of each data set's replies, if it can be determined.
+    """Return the most frequent reply language of each data set.
+
+    Sets without a certain language are omitted.
 
     Args:
         replies: (data set, context and reply).
@@ -53,7 +58,7 @@ def holds_for(languages: Sequence[str] | None, language: str) -> bool:
 
 
 def other_language(language: str, languages: Sequence[str]) -> Reason:
-    """Return the reason why a metric was not computed for a conversation in another language.
+    """Return the reason for skipping a conversation in another language.
 
     Args:
         language: language of the conversation.

@@ -103,13 +103,16 @@ class JudgedPairs:
 
     @property
     def position_bias(self) -> Interval:
-        """Mean increase in the preference for the reply shown first, from −.5 to .5, clustered by context."""
+        """Mean preference for the reply shown first minus .5, clustered by context."""
         values = [pair.first_place - 0.5 for pair in self.pairs]
         return mean_interval(values, [pair.context for pair in self.pairs], _LEVEL, scale=(-0.5, 0.5))
 
     @property
     def changed(self) -> Interval:
-        """Share of pairs whose preferred reply changes with the order, clustered by context."""
+        """Share of pairs whose preference changes with the order.
+
+        Clustered by context.
+        """
         values = [float(pair.changed) for pair in self.pairs]
         return mean_interval(values, [pair.context for pair in self.pairs], _LEVEL, scale=SHARE)
 
@@ -120,14 +123,19 @@ class JudgedPairs:
 
     @property
     def length_bias(self) -> Correlation:
-        """Spearman correlation of preference with greater length; the excess over people's is a bias."""
+        """Spearman correlation of preference with relative length.
+
+        The excess over people's is a bias.
+        """
         longer = [pair.words_first - pair.words_second for pair in self.pairs]
         preference = [pair.preference for pair in self.pairs]
         units = [pair.context for pair in self.pairs]
         return correlate(longer, preference, "spearman", units=units)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return one row per pair in the format of `rank`: `first`, `second`, `preferred` and more.
+        """Return one row per pair in the format of `rank`.
+
+        Columns are `first`, `second`, `preferred` and more.
 
         There is no `rater`: with a single one, differences between raters are unknown, so judgements count as
         independent.
@@ -162,7 +170,9 @@ class JudgedPairs:
 
 
 def pairs_judged(judge: JudgeMetric, items: Sequence[ReplyItem | ChatPair]) -> JudgedPairs:
-    """Have the judge compare the two replies (or chats) of each item in both orders, up to its limit.
+    """Judge the two replies (or chats) of each item in both orders.
+
+    Stops at the judge's limit.
 
     Raises:
         ValueError: if the judge cannot be used here, with the reason; or an item has only one reply.
@@ -230,7 +240,7 @@ def in_batches(
     keep: Callable[[Sequence[JudgedPair]], None],
     size: int = 25,
 ) -> JudgedPairs:
-    """Have the judge compare pairs in small batches, so that paid results are kept after an error.
+    """Judge pairs in small batches, to keep paid results after an error.
 
     It ends when the limit is reached, or when no pair of a batch is answered.
 
@@ -279,7 +289,10 @@ def _bots_words(chat: Conversation) -> list[str]:
 
 
 def context_name(item: ReplyItem | ChatPair) -> str:
-    """Return a name for the context, which groups pairs; without a context each pair is its own group."""
+    """Return a name for the context, which groups pairs.
+
+    A pair without a context is its own group.
+    """
     context_text = f"pair {item.key}"
     if isinstance(item, ReplyItem) and item.context:
         context_text = "\n".join((item.source, *item.context))
@@ -377,7 +390,7 @@ class JudgedFile:
             self._mend()
 
     def _mend(self) -> None:
-        """Remove an incomplete last line, so that the next judgement starts a new one."""
+        """Remove an incomplete last line before appending."""
         with self.path.open("rb+") as file:
             content = file.read()
             file.truncate(content.rfind(b"\n") + 1)

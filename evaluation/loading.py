@@ -47,7 +47,7 @@ ITEM_COLUMNS = ("item", "context", "responses")
 
 
 def names_of(keys: Sequence[Key]) -> list[str]:
-    """Name each conversation by its id, adding source and bot if ids repeat."""
+    """Name conversations by id, with source and bot if ids repeat."""
     ids = [dialogue for _source, dialogue, _bot in keys]
     sourced = [f"{source}/{dialogue}" if source else dialogue for source, dialogue, _bot in keys]
     with_bots = [f"{name}/{key[2]}" for name, key in zip(sourced, keys, strict=True)]
@@ -58,7 +58,10 @@ def names_of(keys: Sequence[Key]) -> list[str]:
 
 
 def study_of_tables(messages: FileTable, ratings: FileTable | None, name: str) -> Study:
-    """Return the study of the two exported tables; a conversation's key is its id and bot."""
+    """Return the study of the two exported tables.
+
+    A conversation's key is its id and bot.
+    """
     messages.require(MESSAGE_COLUMNS)
     turns: dict[Key, dict[int, tuple[int, Turn]]] = {}
     clashes: dict[Key, Skipped] = {}
@@ -70,8 +73,8 @@ def study_of_tables(messages: FileTable, ratings: FileTable | None, name: str) -
         if first_turn[1] != turn and key not in clashes:
             clashes[key] = Skipped(
                 number,
-                f"conversation {quote(key[1])} of bot {quote(key[2])} has another turn {turn_number} in "
-                f"row {first_turn[0]} than in row {number}",
+                f"conversation {quote(key[1])} of bot {quote(key[2])} has different turns {turn_number} in rows "
+                f"{first_turn[0]} and {number}",
             )
     turns_by_key = {
         key: tuple(turn for _turn_number, (_row, turn) in sorted(numbered_turns.items()))
@@ -102,7 +105,7 @@ def _turn(messages: FileTable, number: int) -> Turn:
 
 
 def study_of_items(items: FileTable, ratings: FileTable | None, name: str) -> Study:
-    """Return items with one reply as conversations that end with this reply of the model."""
+    """Return items with one reply as conversations ending with it."""
     items.require(ITEM_COLUMNS)
     turns_by_key: dict[Key, tuple[Turn, ...]] = {}
     rows: dict[Key, int] = {}
@@ -118,8 +121,7 @@ def study_of_items(items: FileTable, ratings: FileTable | None, name: str) -> St
         key = ("", name_of(row["item"]), name_of(row.get("bot")))
         if turns_by_key.setdefault(key, turns) != turns and key not in clashes:
             clashes[key] = Skipped(
-                number,
-                f"item {quote(key[1])} of {quote(key[2])} has other texts in row {rows[key]} than in row {number}",
+                number, f"item {quote(key[1])} of {quote(key[2])} has different texts in rows {rows[key]} and {number}"
             )
         rows.setdefault(key, number)
     clean_turns = {key: turns for key, turns in turns_by_key.items() if key not in clashes}
@@ -170,11 +172,14 @@ def _listed(table: FileTable, number: int, column: str) -> list[str]:
         return [str(text) for text in texts]
     except (TypeError, ValueError):
         location = table.locate_cell(number, column)
-        raise ValueError(f"{location} is {quote(str(cell))}; a JSON list of texts is needed") from None
+        raise ValueError(f"{location} is {quote(str(cell))}; it must be a JSON list of texts") from None
 
 
 def _answers(ratings: FileTable | None, target: str) -> Iterator[tuple[int, str, str, RecordRating]]:
-    """Yield row, bot, target and rating from an exported table's ratings of such targets."""
+    """Yield row, bot, target and rating from an exported ratings table.
+
+    Only ratings of such targets.
+    """
     if ratings is None:
         return
     if "target" not in ratings.columns:
@@ -264,7 +269,7 @@ def _read(file: Path, ratings: Path | None, columns: Mapping[str, str | Sequence
 
 
 def ratings_format(path: Path) -> FileFormat:
-    """Return the format of a file of ratings, with or without rater names."""
+    """Return the format of a ratings file, with or without rater names."""
     try:
         return format_for(path)
     except ValueError:
@@ -376,7 +381,10 @@ def study_of_package(package: Package) -> Study:
 
 
 def _typed(cells: pd.Series, kind: str) -> pd.Series:
-    """Return a column of texts converted to its Table Schema type; an empty cell is missing."""
+    """Return a text column converted to its Table Schema type.
+
+    Empty cells are missing.
+    """
     import pandas as pd
 
     filled = cells.mask(cells == "")
@@ -394,7 +402,7 @@ def _typed(cells: pd.Series, kind: str) -> pd.Series:
 
 
 def _of_records(read: Iterable[Record | Skipped | Note], name: str) -> Study:
-    """Return the study of records read by a format, adding separate ratings to their conversations."""
+    """Return the study of a format's records, merging separate ratings."""
     records: dict[Key, Record] = {}
     apart: list[Record] = []
     skipped: list[Skipped] = []
@@ -422,7 +430,7 @@ def _of_records(read: Iterable[Record | Skipped | Note], name: str) -> Study:
         )
         raise ValueError(f"no conversation could be read from {name}{first}")
     skipped += _add_ratings(records, apart)
-    # A bot with regular conversations is not a control: its degraded conversations are skipped.
+    # A bot with regular conversations is not a control, so skip its degraded conversations.
     real = {record.bot for record in records.values() if not record.is_control}
     controls = {record.bot for record in records.values() if record.is_control} - real
     for key, record in list(records.items()):
@@ -439,7 +447,7 @@ def _of_records(read: Iterable[Record | Skipped | Note], name: str) -> Study:
 
 
 def _add_ratings(records: dict[Key, Record], apart: Iterable[Record]) -> Iterator[Skipped]:
-    """Add separate ratings to their conversations; yield those whose conversation is unknown."""
+    """Add separate ratings to conversations; yield those without one."""
     by_id: dict[str, list[Key]] = {}
     for key, record in records.items():
         for name in {record.dialogue_id, record.external_id}:

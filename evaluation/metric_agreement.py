@@ -1,8 +1,8 @@
 """Agreement of turn-level metrics with human scores of single replies.
 
 `judgements_read` reads a file of rated items and reports the excluded ones; `judge` scores them by metrics and
-correlates, for each data set, each dialogue model in it, and overall. Replies to one context share it, so intervals use
-the jackknife over contexts, not replies.
+correlates, for each data set, each dialogue model in it, and overall. Replies to the same context are dependent, so
+intervals use the jackknife over contexts, not replies.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ JUDGED_TABLE = "judged"
 
 
 def judged_rows(table: pd.DataFrame) -> Iterator[JudgedItem]:
-    """Yield the items of the exported table `judged`; cells without a value are ignored."""
+    """Yield the items of the exported table `judged`, ignoring empty cells."""
     for row in table.to_dict("records"):
         known = {str(name): value for name, value in row.items() if not _is_missing(value)}
         yield values_read(JudgedItem, known, subject=f"item {known.get('id')}")
 
 
 def items_from_votes(chats: Iterable[tuple[Conversation, str]]) -> Iterator[JudgedItem]:
-    """Yield the replies with a thumb up or down; the voter is unknown, so no rater is given.
+    """Yield replies with a thumb up or down, without raters.
 
     Args:
         chats: pairs of conversations and bots.
@@ -88,7 +88,7 @@ _MOST_LINES_TOLD = 5
 
 @dataclass(frozen=True)
 class JudgedReplies:
-    """Rated items, each id of a source and model once, and the excluded lines.
+    """Rated items, unique by source, id and model, and excluded lines.
 
     Attributes:
         items: items with at least one score on some dimension.
@@ -106,7 +106,9 @@ class JudgedReplies:
         return list(dict.fromkeys(name for item in self.items for name in item.dimensions))
 
     def target(self, name: str = "") -> str:
-        """Return the dimension to compare with: the named one, or else the only one, `overall`, or the first.
+        """Return the dimension to compare with.
+
+        It is the named one, or else the only one, `overall`, or the first.
 
         Raises:
             ValueError: if nothing is rated, or not this dimension; the message lists the available ones.
@@ -126,7 +128,7 @@ def judgements_read(path: Path) -> JudgedReplies:
 
 
 def judgements_of(parsed_lines: Iterable[JudgedItem | JudgedLine | Skipped]) -> JudgedReplies:
-    """Keep the first item of each id and model; count the others by reason."""
+    """Keep the first item of each id and model; count the others."""
     items: dict[tuple[str, str], JudgedItem] = {}
     first_line: dict[tuple[str, str], int] = {}
     skipped: Counter[str] = Counter()
@@ -150,7 +152,7 @@ def judgements_of(parsed_lines: Iterable[JudgedItem | JudgedLine | Skipped]) -> 
                 of_model = f" of model {quote(item.model)}" if item.model else ""
                 wrong = (
                     f"line {line}: id {quote(item.key)}{of_model} has other texts or scores in line "
-                    f"{first_line[key]}; items with one id are distinguished by `model`"
+                    f"{first_line[key]}; use `model` to distinguish items with the same id"
                 )
         if wrong and len(lines) < _MOST_LINES_TOLD:
             lines.append(wrong)
@@ -194,12 +196,12 @@ class MetricAgreement:
 
     @property
     def oriented(self) -> np.ndarray:
-        """Scores of the main column, with the sign changed if lower ones are better."""
+        """Scores of the main column, oriented so that higher is better."""
         main = next(iter(self.scores))
         return self.signs[main] * self.scores[main]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the agreement of the main column, of all columns if there are several, and published figures."""
+        """Return the agreement of all columns, and published figures."""
         if self.unavailable:
             nothing = {"r": None, "p": None}
             return {**dict.fromkeys(METHODS, nothing), "n": 0, "target": self.target, "unavailable": self.unavailable}
@@ -241,12 +243,14 @@ def judge(
     shared: TextCache | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> dict[str, MetricAgreement]:
-    """Score all items by each metric and correlate with people; unavailable metrics carry the reason.
+    """Score all items by each metric and correlate with people.
+
+    Unavailable metrics have the reason.
 
     Args:
         judgements: rated items, a file of them, or a study whose participants rated single replies.
         metrics: metrics, their names, or names of turn-level columns.
-        target: rated dimension; see `Judgements.target`.
+        target: rated dimension; see `JudgedReplies.target`.
         against: metric or column to compare each of them with on the same replies (`evaluation.paired_comparison`).
         by_best_rater: True to also compare the main column with each rater alone, and report the maximum, in every cell
             (`evaluation.agreement_by_group`).
@@ -318,7 +322,9 @@ def _compared(
 
 
 def system_tests(ours: np.ndarray, theirs: np.ndarray, humans: HumanScores) -> dict[str, SystemComparison]:
-    """Test two columns (higher is better) on the systems of each data set with several systems.
+    """Test two columns on the systems of each data set.
+
+    Higher is better; data sets need several systems.
 
     Returns:
         By data set; "" if there is only one.
@@ -344,7 +350,7 @@ def judge_everywhere(
     shared: TextCache | None = None,
     progress: Progress | None = None,
 ) -> dict[str, MetricAgreement]:
-    """Score all items by a metric once, and correlate with people on every rated dimension.
+    """Score all items by a metric once, and correlate on every dimension.
 
     Returns:
         By dimension, in the order of the file.
@@ -359,7 +365,7 @@ def judge_everywhere(
 
 
 def human_means(judgements: JudgedReplies, target: str) -> np.ndarray:
-    """Return the mean score of each item on a dimension: (N,), NaN if there is none."""
+    """Return each item's mean score on a dimension, (N,); NaN if none."""
     return HumanScores.from_items(judgements.items, judgements.skipped, target).means
 
 
@@ -371,7 +377,7 @@ def _judged(
     shared: TextCache,
     progress: Progress | None,
 ) -> list[MetricAgreement]:
-    """Score the items rated on any of these dimensions, and correlate on each dimension."""
+    """Score the items rated on these dimensions, and correlate on each."""
     reason = metric.unavailable_reason()
     if reason is None and not any(column.level == "turn" for column in metric.columns):
         reason = OF_CHATS
@@ -395,7 +401,7 @@ def _judged(
         for column, values in computed_values.items()
         if not columns or column in columns
     }
-    for column in columns:  # none of the replies has one
+    for column in columns:  # none of the replies has a score
         scores.setdefault(column, np.full(len(items), np.nan))
     if isinstance(metric, ReplyMetric) and reads:
         for k in np.flatnonzero(has_text & judged):
@@ -431,7 +437,9 @@ def _judged(
 
 
 def _over_references(values: np.ndarray, owner: np.ndarray, n: int, *, mean: bool = False) -> np.ndarray:
-    """Return each item's (n,) score: the best or the mean over its references; NaN if there is none.
+    """Return each item's best or mean score over references, (n,).
+
+    NaN if there is none.
 
     Args:
         values: (M,) one score per item and reference.

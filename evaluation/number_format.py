@@ -1,13 +1,13 @@
-"""Text formatting of numbers and results, and JSON of results that can be read back.
+"""Formatting of numbers and results, and JSON of results.
 
-A result is a frozen dataclass. `result_dump` writes it by the types of its fields and `result_load` reads the same
-result back: tuples as tuples, NaN and infinities as such, reasons with their codes and values. Two kinds of fields
-have no JSON of their own and say how they are written:
+A result is a frozen dataclass. `result_dump` writes it by the types of its fields, and `result_load` reads back an
+equal result: tuples remain tuples, NaN and infinities are kept, and reasons keep their codes and values. Two kinds of
+fields have no JSON form and declare one:
 
     mean: Array                                        a list of numbers
     cells: Annotated[Mapping[tuple[int, int], Correlation], BY_TUPLE]     a list of pairs of key and value
 
-`to_json()` of a result is meant for other programs; it leaves out derived fields and cannot be read back.
+`to_json()` of a result is meant for other programs; it omits derived fields and cannot be read back.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NONE = "–"
 
 
 def figure(value: float | None, digits: int = 2) -> str:
-    """Print a number, `4.60`."""
+    """Format a number, `4.60`."""
     if value is None or not math.isfinite(value):
         return NONE
     printed = f"{value:.{digits}f}"
@@ -39,7 +39,10 @@ def figure(value: float | None, digits: int = 2) -> str:
 
 
 def share(value: float | None, digits: int = 2) -> str:
-    """Print a number whose magnitude cannot exceed 1 (a correlation or probability), as `.84` or `−.59`."""
+    """Format a number between −1 and 1, as `.84` or `−.59`.
+
+    Correlations and probabilities, for example.
+    """
     printed = figure(value, digits)
     if printed.lstrip(MINUS).startswith("0."):
         return printed.replace("0.", ".", 1)
@@ -47,7 +50,7 @@ def share(value: float | None, digits: int = 2) -> str:
 
 
 def span(low: float | None, high: float | None, digits: int = 2, *, shares: bool = False) -> str:
-    """Print an interval, `[4.60, 5.12]`."""
+    """Format an interval, `[4.60, 5.12]`."""
     printed = share if shares else figure
     if low is None or high is None or not (math.isfinite(low) and math.isfinite(high)):
         return NONE
@@ -55,12 +58,12 @@ def span(low: float | None, high: float | None, digits: int = 2, *, shares: bool
 
 
 def digits_for(low: float, high: float) -> int:
-    """Return the number of decimals for a scale: two up to a range of 20, otherwise one."""
+    """Return the decimals for a scale: two up to a range of 20, else one."""
     return 1 if high - low > 20 else 2
 
 
 def probability(p: float | None) -> str:
-    """Print a p-value, `p = .031` or `p < .001`."""
+    """Format a p-value, `p = .031` or `p < .001`."""
     if p is None or not math.isfinite(p):
         return "p –"
     if p < 0.001:
@@ -69,18 +72,21 @@ def probability(p: float | None) -> str:
 
 
 def p_value(p: float | None) -> str:
-    """Print a p-value without `p =`, for a column of p-values: `.031` or `< .001`."""
+    """Format a p-value without `p =`, for columns: `.031` or `< .001`."""
     return probability(p).removeprefix("p ").removeprefix("= ")
 
 
 def percent(value: float | None, digits: int = 0) -> str:
-    """Print a share as `90 %`."""
+    """Format a share as `90 %`."""
     printed = figure(None if value is None else 100 * value, digits)
     return printed if printed == NONE else f"{printed} %"
 
 
 def columns_printed(rows: Sequence[Sequence[str]], n_left: int) -> list[str]:
-    """Return rows as lines of aligned columns: the first `n_left` left-aligned, the others right-aligned."""
+    """Format rows as lines of aligned columns.
+
+    The first `n_left` columns are left-aligned, the others right-aligned.
+    """
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     return [
         "  ".join(
@@ -100,7 +106,9 @@ T = TypeVar("T")
 
 
 def result_dump(result: T, kind: type[T]) -> Any:
-    """Return a result as JSON values without NaN, which databases refuse; NaN and infinities become words.
+    """Convert a result to JSON values without NaN.
+
+    Databases reject NaN, so NaN and infinities become words.
 
     Args:
         kind: its class, or a type such as `tuple[Comparisons, ...]`.
@@ -120,7 +128,10 @@ def result_load(document: Any, kind: type[T]) -> T:
 
 @lru_cache
 def _adapter(kinds: Any) -> TypeAdapter[Any]:
-    """Return the adapter that writes and reads a tuple of results: pydantic cannot configure a dataclass alone."""
+    """Return the adapter that writes and reads a tuple of results.
+
+    A tuple, because pydantic cannot configure a dataclass alone.
+    """
     from pydantic import ConfigDict, TypeAdapter
 
     return TypeAdapter(kinds, config=ConfigDict(ser_json_inf_nan="strings"))
@@ -131,7 +142,7 @@ class _Written:
 
     Args:
         schema: maps the field's type to the type that is written.
-        write, read: between them.
+        write, read: functions that convert between the two types.
     """
 
     def __init__(self, schema: Callable[[Any], Any], write: Callable[[Any], Any], read: Callable[[Any], Any]) -> None:
@@ -158,7 +169,7 @@ def _pairs_type(mapping: Any) -> Any:
 
 
 BY_TUPLE = _Written(_pairs_type, _pairs, dict)
-"""For mappings whose keys are tuples."""
+"""Annotation for mappings with tuples as keys."""
 
 Array = Annotated[np.ndarray, _Written(lambda _array: list[int | float], np.ndarray.tolist, np.array)]
 """One-dimensional array of numbers, (n,)."""

@@ -1,4 +1,4 @@
-"""Data package as a zip: opened safely, its tables read and its digests checked.
+"""Data package as a zip, with safe opening, tables and digests.
 
 `webapp/transfer/package` writes such zips. Files from outside may be damaged or malicious: paths that lead out of the
 zip, duplicate names and excessive sizes are rejected before anything is read.
@@ -23,16 +23,16 @@ from evaluation.formats.tables import unescape_cell
 
 SUMS = "SHA256SUMS"
 ATTENTION_CHECK = "none: attention check"
-"""Direction of a column of answers to an attention check, which are not ratings."""
+"""Direction of columns with answers to an attention check, which are not ratings."""
 DESCRIPTOR = "datapackage.json"
 LEFT_OUT = "confab:left_out"
-"""Descriptor key for tables missing because the requesting user lacked a permission."""
+"""Descriptor key of the tables omitted because the requesting user lacked a permission."""
 MOST_FILES = 10_000
 MOST_BYTES = 50 * 10**9
 """Maximum unpacked size of all files together."""
 DOUBTED_BYTES = 10**9
 MOST_TIMES_SMALLER = 250
-"""Maximum compression ratio of files that unpack to more than `DOUBTED_BYTES`; study tables have ten to thirty."""
+"""Maximum compression ratio of files that unpack to more than `DOUBTED_BYTES`; study tables have 10 to 30."""
 MOST_TEXT_BYTES = 50 * 10**6
 """Maximum size of a file that is read as a whole, such as the codebook."""
 _LONGEST_CELL = 10_000_000
@@ -40,7 +40,7 @@ _PIECE_BYTES = 1024 * 1024
 
 
 class PackageError(ValueError):
-    """Error for a file that is not a data package, or a damaged one; the message names the problem."""
+    """Error for a file that is not a data package, or is damaged."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class PackageIntegrity:
 
 
 def left_out_of(descriptor: Any) -> tuple[str, ...]:
-    """Return the names of the tables that a package's descriptor lists as left out."""
+    """Return the names of the tables omitted from a package."""
     tables = descriptor.get(LEFT_OUT, []) if isinstance(descriptor, dict) else []
     return tuple(str(table["table"]) for table in tables)
 
@@ -164,7 +164,7 @@ class Package:
         return sorted(p.stem for p in parts if p.parent == PurePosixPath("data") and p.suffix == ".csv")
 
     def rows(self, table: str) -> Iterator[dict[str, str]]:
-        """Yield the rows of a table, with the original texts from before escaping for spreadsheets.
+        """Yield a table's rows, without the escapes for spreadsheets.
 
         Raises:
             PackageError: if there is no such table, or one of its rows has too few or too many cells.
@@ -223,7 +223,7 @@ class Package:
         return digests
 
     def _digest(self, path: str) -> str:
-        """Return a file's digest; an empty text, which matches none, if it is damaged."""
+        """Return a file's digest; empty if damaged, which matches none."""
         digest = hashlib.sha256()
         try:
             with self._damage_named(path), self._archive.open(path) as file:

@@ -5,12 +5,12 @@ defined; the gain is the difference of their coefficients, averaged over cells.
 
 Its 95 % interval is a jackknife over the contexts of each data set. A context is left out of both columns, so that its
 difficulty cancels, and of all models, which often answer the same contexts. The interval covers the gain and the
-bias-corrected gain, because with few replies and skewed scores Pearson's coefficient is too high. Ranks are those among
-all replies of a cell.
+bias-corrected gain, because with few replies and skewed scores Pearson's coefficient is too high. Ranks are among all
+replies of a cell.
 
 Either side can consist of several columns, such as trainings with several seeds; the mean of their coefficients is then
-used, and the interval refers to these trainings. As with correlations, there is no interval if effectively fewer than
-2.5 contexts carry a side.
+used, and the interval refers to these trainings. As with correlations, there is no interval if a side effectively
+depends on fewer than 2.5 contexts.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from evaluation.stats.resampling import jackknife_half, leave_one_out_values
 
 AGAINST = ("pearson", "spearman")
 MEAN = "mean"
-"""Average of the two coefficients, as in GRADE's paper."""
-NO_CELL = "no cell has three replies with different scores of both columns and of people"
+"""Name of the mean of the two coefficients, as in GRADE's paper."""
+NO_CELL = "no cell has three replies with different scores by both columns and by people"
 _LEVEL = 0.95
-_BLOCK = 4_000_000  # numbers in memory at once
+_BLOCK = 4_000_000  # maximum number of values in memory
 
 
 @dataclass(frozen=True, slots=True)
 class PairedGain:
-    """Mean coefficient of two columns over cells, and the interval of their difference.
+    """Mean coefficients of two columns over cells, with their difference's interval.
 
     Attributes:
         reason: reason for a missing interval, if few contexts carry the variance of a side.
@@ -78,7 +78,10 @@ class PairedComparison:
     left_out: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return the gains by method, `column`, `cells`, and the reason if there are none."""
+        """Return the gains by method, `column` and `cells`.
+
+        Without gains there is a reason.
+        """
         return {
             "column": self.column,
             **{name: gain.to_json() for name, gain in self.gains.items()},
@@ -154,7 +157,7 @@ def _few_carry(
     rows_by_cell: Mapping[tuple[str, str], np.ndarray],
     methods: Sequence[str],
 ) -> Reason | None:
-    """Return the reason if few contexts of all cells carry one of the (N,) sides; otherwise None."""
+    """Return the reason if a side depends on few contexts, else None."""
     units = {
         cell: np.array([f"{cell[0]}\n{context}" for context in contexts[rows]]) for cell, rows in rows_by_cell.items()
     }
@@ -220,7 +223,10 @@ def _coefficient(x: np.ndarray, y: np.ndarray, method: str) -> float:
 
 
 def gains_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return one line per metric and coefficient of the JSON of `judge(..., against=...)`."""
+    """Format the JSON of `judge(..., against=...)`.
+
+    One line per metric and coefficient.
+    """
     from evaluation.number_format import share
 
     lines = []
@@ -236,7 +242,7 @@ def gains_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
             f"gain of {share(gains[method]['gain'], 3)} {_interval_printed(gains[method])}"
             for method in (*AGAINST, MEAN)
         ]
-        left_out_text = f", {gains['cells_left_out']} left out" if gains["cells_left_out"] else ""
+        left_out_text = f", {gains['cells_left_out']} skipped" if gains["cells_left_out"] else ""
         lines.append(
             f"{name} against {gains['column']}, mean over {len(gains['cells'])} cells{left_out_text}: "
             f"{'; '.join(parts)}"
@@ -249,12 +255,13 @@ def gains_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 
 def _interval_printed(gain: Mapping[str, Any]) -> str:
-    """Return the interval of a gain's JSON, or the reason for a missing one."""
+    """Format the interval of a gain's JSON, or its missing reason."""
     from evaluation.number_format import share, span
 
     few = gain.get("reason")
     if few:
         return (
-            f"(no interval: {share(few['n_carrying'], 1)} of {few['n_units']} contexts carry the variance of one side)"
+            f"(no interval: {share(few['n_carrying'], 1)} of {few['n_units']} contexts determine the variance of one "
+            "side)"
         )
     return span(*(gain["ci95"] or (None, None)), shares=True)

@@ -156,7 +156,7 @@ def encoders_missing(manifest: Manifest, files: EncoderFiles) -> str | None:
     try:
         emotion, sentence = _encoders(manifest, files)
     except ValueError as error:
-        return f"{error} (parameter encoder_files), which it needs to read utterances"
+        return f"{error}; set the parameter encoder_files"
     for encoder in (sentence, emotion):
         if reason := encoder.unavailable_reason():
             return reason

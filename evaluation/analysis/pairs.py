@@ -1,8 +1,8 @@
-"""Results of pairwise comparisons: wins, ties, losses, agreement and strengths; single turns versus chats.
+"""Results of pairwise comparisons: wins, ties, agreement and strengths.
 
-Ghandeharioun et al. (2019) report both. One-turn comparisons are shares of wins, losses and ties with 90 % intervals,
-with and without ambiguous items, whose two most frequent answers are equally frequent. Interactive ratings are means.
-Judgements by one rater resemble each other, and so do judgements of one item, so intervals are clustered by both.
+As in Ghandeharioun et al. (2019), one-turn comparisons are shares of wins, losses and ties with 90 % intervals, with
+and without ambiguous items, whose two most frequent answers are equally frequent. Judgements by the same rater or of
+the same item are correlated, so intervals are clustered by both.
 
 The preferred bot and the interval of the difference come from `evaluation.analysis.pairwise_preference`. While a study
 collects data (`is_collecting`), researchers look at the numbers repeatedly, so the shares also have the anytime-valid
@@ -34,13 +34,13 @@ from evaluation.tables import text_table, to_plain
 
 LEVEL = 0.90
 MOST_PAIRS = 300
-"""Maximum number of rater pairs behind the median kappa; a sample is drawn if there are more."""
+"""Maximum number of rater pairs for the median kappa; a sample is drawn if there are more."""
 _N_BOOTSTRAP = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class PairOutcome:
-    """Result of two bots on one question, `a` before `b` in alphabetical order.
+    """Result of two bots on one question, in alphabetical order.
 
     Attributes:
         wins, ties, losses: shares of judgements for a, for neither and for b, with intervals over raters.
@@ -92,7 +92,9 @@ MOST_EXCHANGES = 10
 
 @dataclass(frozen=True, slots=True)
 class PickShare:
-    """Share of a bot's comparisons that it won, ties counting half, with its interval over raters.
+    """Share of comparisons that a bot won, with its interval over raters.
+
+    Ties count half.
 
     Attributes:
         exchange: exchange of the chat, from 1; one above `MOST_EXCHANGES` for all later ones; None for all.
@@ -138,7 +140,10 @@ class PairResults:
         return next(outcomes, None)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values and the counts of pairs by question; undefined ones are null, with a reason."""
+        """Return plain values; undefined ones are null, with a reason.
+
+        Includes the counts of pairs by question.
+        """
         document: dict[str, Any] = to_plain(self)
         choices = document.pop("choices")
         return {
@@ -149,7 +154,7 @@ class PairResults:
         }
 
     def counts(self, question: str) -> dict[str, int]:
-        """Count the pairs of bots that are clearly different, equal for practical purposes and not yet known."""
+        """Count pairs that are clearly different, equal, and not yet known."""
         outcomes = [outcome for outcome in self.outcomes if outcome.question == question]
         return {
             "n_pairs": len(outcomes),
@@ -300,7 +305,7 @@ def _outcome(
 
 
 def _find_ambiguous(scores: np.ndarray, items: np.ndarray) -> np.ndarray:
-    """Return a (k,) mask of judgements of items with two most frequent answers."""
+    """Return a (k,) mask of judgements of ambiguous items."""
     votes: dict[str, Counter[float]] = {}
     for item, score in zip(items.astype(str).tolist(), scores.tolist(), strict=True):
         votes.setdefault(item, Counter())[score] += 1

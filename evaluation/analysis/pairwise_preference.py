@@ -1,14 +1,14 @@
 """Pairwise preferences: judgements, the preferred bot, and a ranking.
 
-The preferred bot of a pair is defined here alone, for pages, the report and notebooks. While a study collects
-(`PairJudgements.is_collecting`), the always-valid test of `evaluation.stats.sequential` applies, because
-researchers look at judgements as they arrive. Once the planned size is reached or the study is closed, the
-fixed-sample test of `evaluation.stats.comparisons` applies. Both are corrected by Holm for all pairs of the
-question. `Preferred.test` names the test.
+This is the only definition of a pair's preferred bot, used by pages, the report and notebooks. While a study collects
+(`PairJudgements.is_collecting`), the always-valid test of `evaluation.stats.sequential` applies, because researchers
+look at judgements as they arrive. Once the planned size is reached or the study is closed, the fixed-sample test of
+`evaluation.stats.comparisons` applies. Both are corrected by Holm for all pairs of the question. `Preferred.test` names
+the test.
 
-Style controls: length and markup of a reply. People prefer long replies with much markup. Chiang et al. (2024, Chatbot
-Arena) control for such features by adding their differences to the Bradley–Terry model next to the bots. The same is
-done here on a log2 scale: one unit means twice as long, or twice as much markup.
+Style controls are length and markup of a reply. People prefer long replies with much markup. Chiang et al. (2024,
+Chatbot Arena) control for such features by adding their differences to the Bradley–Terry model. Here they are on a log2
+scale: one unit means twice as long, or twice as much markup.
 
 Bots are ranked by the strengths of the Bradley–Terry model, ties allowed:
 
@@ -196,7 +196,7 @@ def preferred(judged: PairJudgements, question: str, *, alpha: float | None = No
 
 
 def sign_of(pair: Comparison) -> int:
-    """Return the significantly better bot: 1 for a, -1 for b, 0 for neither."""
+    """Return 1 if a is significantly better, -1 if b is, else 0."""
     return int(np.sign(pair.difference or 0)) if pair.ordered else 0
 
 
@@ -214,12 +214,15 @@ _MARKUP = re.compile(
 
 
 def n_markup(text: str) -> int:
-    """Return the number of headings, list items, bold words, code parts, links and table rows in a text."""
+    """Return the number of markup elements in a text.
+
+    These are headings, list items, bold words, code, links and table rows.
+    """
     return len(_MARKUP.findall(text))
 
 
 def style_controls(first: Sequence[Sequence[str]], second: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
-    """Return the length and markup differences of each judgement (first minus second), on a log2 scale.
+    """Return length and markup differences (first minus second), on a log2 scale.
 
     Args:
         first, second: (k,) replies read in each judgement, one or several.
@@ -230,7 +233,10 @@ def style_controls(first: Sequence[Sequence[str]], second: Sequence[Sequence[str
 
 
 def _doublings(first: Sequence[int], second: Sequence[int]) -> np.ndarray:
-    """Return the (k,) log2 ratios; 1 is added to both counts, which can be 0."""
+    """Return (k,) log2 ratios of counts.
+
+    1 is added to both counts, which can be 0.
+    """
     a, b = np.asarray(first, dtype=float), np.asarray(second, dtype=float)
     return np.asarray(np.log2((1 + a) / (1 + b)))
 
@@ -246,7 +252,7 @@ _OUTCOMES: Mapping[str, float] = {
     "tie (bothbad)": 0.5,
     "both_bad": 0.5,
 }
-"""Outcome words in lower case; the second line lists those of arenas."""
+"""Outcome words in lower case; the second line lists those of arena data."""
 _WIDTH = 554
 
 
@@ -317,7 +323,9 @@ class Ranking:
         return "; ".join(notes)
 
     def plot(self) -> Plot:
-        """Draw the strengths with their intervals; bots not different from the average are hollow.
+        """Draw the strengths with intervals.
+
+        Bots not significantly different from the average are hollow.
 
         Raises:
             ValueError: if there is no fit; the message gives the reason.
@@ -345,8 +353,8 @@ def rank(
     Args:
         judgements: a table, or a CSV, Parquet or JSON Lines file of one, with a row for each judgement: `first` and
             `second`, the bots in the order shown; `preferred`: "first", "second", "tie" or the name of the better bot,
-            or "model_a", "model_b", "tie (bothbad)" as arenas write, empty without a judgement; and `rater`, where it
-            is known who judged. Names are texts as they are written: 007 and 7 are two bots.
+            or "model_a", "model_b", "tie (bothbad)" as in arena data, empty without a judgement; and `rater`, if known.
+            Names are compared as text, so 007 and 7 are different bots.
         place: True to estimate the advantage of being shown first.
         controls: columns with differences (first minus second) in something unrelated to the bot's merit, such as
             length (`evaluation.analysis.pairwise_preference`), which is held constant.
@@ -379,7 +387,10 @@ def rank(
 
 
 def _outcome(preferred: Any, first: str, second: str, cell: str) -> float:
-    """Return 1 for the first bot, 0 for the second, .5 for a tie and NaN without a judgement."""
+    """Return 1 for the first bot, 0 for the second, .5 for a tie.
+
+    NaN without a judgement.
+    """
     name = name_of(preferred)
     if name in (first, second):
         return 1.0 if name == first else 0.0

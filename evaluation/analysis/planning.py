@@ -1,8 +1,8 @@
-"""Sample size plans for a next study, from the spread of current ratings.
+"""Sample size plans for the next study, based on current ratings.
 
 The spread of each pair comes from the test of the bots' difference (`evaluation.stats.gls`): between raters, and of
-each bot's ratings within raters. Bots differ in the spread of their ratings, so a plan is for the pair that needs most
-raters; it also reports the number for the pair that needs fewest.
+each bot's ratings within raters. Bots differ in the spread of their ratings, so a plan refers to the pair that needs
+most raters; it also reports the number for the pair that needs fewest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from evaluation.stats.power import RaterNeed, detectable_difference, n_pairs, ra
 from evaluation.tables import number_or_reason, text_table
 
 SHARES = (0.025, 0.05, 0.1, 0.15, 0.2)
-"""Differences planned for, as shares of the scale."""
+"""Planned differences, as shares of the scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,10 @@ class PairSpread:
 
     @property
     def paired_sd(self) -> float:
-        """Standard deviation of the difference of one rater's two ratings over root 2, used by a paired plan."""
+        """Standard deviation used by a paired plan.
+
+        It is that of the difference of a rater's two ratings, divided by √2.
+        """
         return self.sd * float(np.sqrt(1 - self.correlation))
 
 
@@ -105,7 +108,10 @@ class RaterPlan:
         return _add_rows(replace(self, power=power), differences)
 
     def for_study(self, n_bots: int, n: int, differences: Sequence[float] = ()) -> RaterPlan:
-        """Return a plan with the same spread for other numbers of bots and raters."""
+        """Return a plan for other numbers of bots and raters.
+
+        The spread stays the same.
+        """
         plan = replace(self, n_comparisons=max(n_pairs(n_bots), 1), n_fewest=n)
         return _add_rows(plan, differences)
 
@@ -142,7 +148,10 @@ class RaterPlan:
         }
 
     def _with_prediction(self, row: Planned) -> dict[str, Any]:
-        """Return the numbers for a further bot with a prediction; empty without a fit."""
+        """Return the numbers for a further bot with a prediction.
+
+        Empty without a fit.
+        """
         if self.worth is None:
             return {}
         needs = {
@@ -182,7 +191,7 @@ class RaterPlan:
             foot += (
                 f"; a prediction is worth {self.worth.ratings:.0f} ratings of a further bot like "
                 f"{', '.join(self.worth.bots)}, "
-                'and never stands alone behind "A is better than B"'
+                'but never supports "A is better than B" on its own'
             )
         return text_table(title, headers, rows, foot)
 
@@ -319,7 +328,7 @@ def _add_rows(plan: RaterPlan, differences: Sequence[float]) -> RaterPlan:
 
 @dataclass(frozen=True, slots=True)
 class PredictionWorth:
-    """Number of ratings that the hybrid metric's prediction of a further bot saves.
+    """Number of ratings of a further bot that its prediction saves.
 
     Attributes:
         ratings: number of ratings that a prediction is worth: if its standard deviation around the bot's true mean is t
@@ -333,7 +342,7 @@ class PredictionWorth:
     bots: tuple[str, ...]
 
     def count_remaining(self, n: int) -> int:
-        """Return the ratings that a bot still needs with a prediction, at least two.
+        """Return the ratings still needed with a prediction, at least two.
 
         Without a prediction it would need n.
         """
@@ -341,7 +350,9 @@ class PredictionWorth:
 
 
 def prediction_worth(fit: Mapping[str, Any], keys: Collection[str]) -> PredictionWorth | None:
-    """Return the ratings saved by a fit's prediction, or None if unknown or no better than chance.
+    """Return the ratings saved by a fit's prediction, or None.
+
+    None if unknown or no better than chance.
 
     Args:
         fit: JSON document of the fit.
@@ -358,7 +369,10 @@ def prediction_worth(fit: Mapping[str, Any], keys: Collection[str]) -> Predictio
 
 
 def pooled_sd(ratings: Ratings) -> float | None:
-    """Return the pooled standard deviation within bots; None if ratings do not vary."""
+    """Return the pooled standard deviation within bots, or None.
+
+    None if ratings do not vary.
+    """
     values = ratings.values()
     apart = [values[ratings.bot == bot] - values[ratings.bot == bot].mean() for bot in ratings.bots]
     free = len(values) - len(apart)

@@ -34,7 +34,7 @@ from evaluation.stats.zscores import rater_codes
 from evaluation.tables import number_or_reason, text_table
 
 FEWEST = 5
-"""Rated conversations, and raters, from which on a weight is estimated."""
+"""Minimum number of rated conversations and of raters for estimating the weight."""
 FEW_RATED = Reason("few_raters_for_weight", f"fewer than {FEWEST} raters: no weight can be estimated")
 NO_UNRATED = Reason("no_unrated", "no unrated conversation is predicted")
 CONSTANT = Reason("constant_prediction", "the predictions do not vary")
@@ -87,7 +87,7 @@ def powered_mean(
     Args:
         values, predicted: (n,) ratings and their predictions; a rating without a prediction only enters the mean of the
             ratings.
-        unrated: (N,) predictions of unrated conversations; undefined ones are left out.
+        unrated: (N,) predictions of unrated conversations; undefined ones are ignored.
         raters: (n,) rater of each; None for a rater with this rating only.
         level: confidence level of the intervals, by Student's t with the number of raters minus one degrees of freedom,
             minus two with predictions.
@@ -135,7 +135,7 @@ def powered_mean(
     saved = 1 - variance / error**2
     apart = _variance(f, people, 1) + rest
     shift = gap / float(np.sqrt(apart)) if apart > 0 else None
-    if saved < 0:  # the weight is estimated as well; with few raters its error outweighs the gain
+    if saved < 0:  # the weight is also estimated; with few raters its error outweighs the gain
         return Powered(*from_ratings, alone, low, high, 0.0, 0.0, shift, *counts)
     return Powered(*from_ratings, mean, mean - half, mean + half, weight, saved, shift, *counts)
 
@@ -166,9 +166,9 @@ def _variance(values: np.ndarray, groups: np.ndarray, n_lost: int) -> float:
 
 LEVEL = 0.90
 NOTHING = 0.01
-"""Less of the variance saved than this is nothing."""
+"""Minimum share of the variance that counts as a gain."""
 UNLIKE = 2.5
-"""Predictions of rated and unrated conversations further apart than so many standard errors were not drawn alike."""
+"""Difference in standard errors above which predictions of rated and unrated conversations differ in distribution."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -215,15 +215,15 @@ class PoweredMeans:
             reasons = dict.fromkeys(str(powered.reason) for powered in self.bots.values() if powered.reason)
             return f"Predictions by {self.by} cannot be used: {'; '.join(reasons) or 'no bot is rated'}."
         if not self.gains:
-            return f"Predictions by {self.by} gain nothing here: report the means of the ratings alone."
+            return f"Predictions by {self.by} bring no gain here: report the means of the ratings alone."
         gained = (
-            f"Predictions by {self.by} of unrated conversations make the variances of the means {self.saved:.0%} "
-            f"smaller, as {1 / (1 - self.saved) - 1:.0%} more ratings would."
+            f"Predictions by {self.by} of unrated conversations reduce the variances of the means by "
+            f"{self.saved:.0%}, as {1 / (1 - self.saved) - 1:.0%} more ratings would."
         )
         if not self.unlike:
             return gained
         return (
-            f"{gained} But rated and unrated conversations of {', '.join(self.unlike)} differ beyond chance: where "
+            f"{gained} But rated and unrated conversations of {', '.join(self.unlike)} differ significantly: if "
             "people chose what to rate, report the means of the ratings alone."
         )
 
@@ -321,7 +321,7 @@ def powered_by(
     """
     leading = ratings.leading
     if leading is None:
-        raise ValueError("there is no dimension to estimate means of")
+        raise ValueError("there is no dimension whose means could be estimated")
     for predictor, numbers in predicted.items():
         if not len(conversations) == len(bots) == len(numbers):
             raise ValueError(

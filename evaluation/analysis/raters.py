@@ -1,7 +1,7 @@
-"""Raters of a study: their agreement, their use of the scale, and signs of inattention.
+"""Raters of a study: agreement, use of the scale, signs of inattention.
 
-These findings never exclude a rater from a study's results: the rules of `evaluation.stats.rater_filters` only report
-who would be flagged, and the bots' means without them.
+These findings never exclude a rater from a study's results. The rules of `evaluation.stats.rater_filters` only report
+which raters would be flagged, and the bots' means without them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from evaluation.stats.zscores import MIN_RATINGS, rater_zscores
 from evaluation.tables import text_table, to_plain
 
 LEVEL = 0.90
-"""Of the intervals of means."""
+"""Confidence level of the intervals of means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,7 @@ def _no_scores(ratings: Ratings) -> Reason:
 
 
 def screening(ratings: Ratings, seconds: Mapping[str, float], turned: Collection[str]) -> Screening:
-    """Return raters that the filters would flag, and the effect on bot means.
+    """Return raters that the filters would flag, and bot means without them.
 
     Args:
         seconds, turned: as in `analyse_raters`.
@@ -232,7 +232,7 @@ def _verdicts(ratings: Ratings, seconds: Mapping[str, float], turned: Collection
         control=control.tolist() if control.any() else None,
         seconds=took if seconds else None,
         turned=negative if any(negative) else None,
-        # With one question, answers are trivially the same.
+        # With one question, answers are trivially identical.
         rules=None if len(ratings.dimensions) > 1 else [rule for rule in RULES if rule != "flat"],
     )
 
@@ -268,7 +268,7 @@ def _screen_bot(ratings: Ratings, bot: str, mean: float, flagged: Collection[str
 
 
 def _things(ratings: Ratings, mask: np.ndarray) -> np.ndarray | None:
-    """Return the labels of shared items, or None if each was rated once."""
+    """Return labels of shared items; None if each was rated once."""
     return None if ratings.shared is None else ratings.shared[mask]
 
 

@@ -23,14 +23,14 @@ from evaluation.stats.ordinal import OrdinalModel, ordinal_model
 from evaluation.tables import text_table, to_plain
 
 LEVEL = 0.90
-"""Of all intervals."""
+"""Confidence level of all intervals."""
 ALPHA = MODEL_ALPHA
-"""Below it an effect of the analysis of variance counts as shown, and proportional odds as refuted."""
+"""Significance level of effects in the analysis of variance, and of the test of proportional odds."""
 MOST_FACTORS = 3
 MOST_POINTS = 101
-"""More different answers than this are rounded to whole points for the proportional odds."""
+"""Maximum number of different answers for proportional odds; more are rounded to whole points."""
 BOT = "bot"
-"""Name of the only factor where none is known of the bots."""
+"""Name of the only factor if the bots have no known factors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class RatingModels:
 
     @property
     def above_best(self) -> dict[str, float]:
-        """Probability of each bot being rated above the best, ties counting half.
+        """Probability that each bot is rated above the best; ties count half.
 
         It is computed from the proportional odds model.
         """
@@ -145,7 +145,7 @@ def rating_models(
         level: confidence level of the intervals.
 
     Raises:
-        ValueError: where the ratings answer no question.
+        ValueError: if the ratings answer no question.
     """
     level = ratings.level if level is None else level
     alpha, level = model_alpha(level), interval_level(level)

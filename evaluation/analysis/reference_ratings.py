@@ -22,9 +22,9 @@ from evaluation.tables import text_table, to_plain
 WORSE, SAME, BETTER = -1, 0, 1
 DIRECTIONS = (WORSE, SAME, BETTER)
 SAME_WITHIN = 0.5
-"""A mean of sub-metrics this close to the reference's score is as good as it."""
+"""Maximum distance between the mean of sub-metrics and the reference's score that counts as equal."""
 MOST_APART = 1.0
-"""“As good” and a mean further away than this contradict each other."""
+"""Distance above which a mean contradicts the rating "as good as the reference"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +81,8 @@ class ReferenceRatings:
             for bot in self.bots
         ]
         headers = ["model", "overall", "90%", "worse", "same", "better", "n"]
-        foot = f"{self.n_kept_rule} of {self.n_ratings} ratings keep to their direction"
-        return text_table("Beside the reference", headers, rows, foot)
+        foot = f"{self.n_kept_rule} of {self.n_ratings} ratings agree with their direction"
+        return text_table("Compared with the reference", headers, rows, foot)
 
     def __repr__(self) -> str:
         return self.summary()
@@ -122,7 +122,7 @@ def overall_scores(ratings: Ratings, weights: Mapping[str, float] | None = None)
         weights = dict.fromkeys(keys, 1.0)
     missing = [key for key in keys if key not in weights]
     if missing:
-        raise ValueError(f"no weight for {missing[0]}; there are {', '.join(weights)}")
+        raise ValueError(f"no weight for {missing[0]}; there are weights for {', '.join(weights)}")
     table = ratings.table()  # (k, d)
     is_answered = np.isfinite(table)
     weight = np.array([weights[key] for key in keys]) * is_answered
@@ -175,7 +175,7 @@ def _bot(ratings: Ratings, bot: str, overall: np.ndarray, direction: np.ndarray,
     of_bot = ratings.bot == bot
     unit = ratings.unit[of_bot]
     things = None if ratings.shared is None else ratings.shared[of_bot]
-    # A mean of questions is within the widest of their scales.
+    # The mean of several questions lies within the widest of their scales.
     scale = (
         None
         if any(dimension.inferred for dimension in ratings.dimensions)

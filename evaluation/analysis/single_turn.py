@@ -83,9 +83,10 @@ class ProtocolComparison:
         return tuple(sorted({name for row in self.rows for name in (row.a, row.b)}))
 
     def count(self, question: str | None = None) -> dict[str, int]:
-        """Return the number of pairs that are significant in both evaluations, in one alone, or in neither.
+        """Return the number of pairs by significance under the two protocols.
 
-        Pairs that are significant in both count as `same` or `contrary`, by their directions.
+        Pairs may be significant in one, in neither, or in both; then they count as `same` or `contrary`, by their
+        directions.
         """
         counts = dict.fromkeys(("same", "contrary", "one_turn", "interactive", "neither"), 0)
         for row in self.rows:
@@ -128,7 +129,9 @@ def compare_protocols(
     seed: int = 0,
     shared: int = USUAL_SHARED,
 ) -> ProtocolComparison:
-    """Compare pairwise judgements of single replies with ratings of chats of the same bots.
+    """Compare judgements of single replies with ratings of chats.
+
+    Both concern the same bots.
 
     Args:
         shared: as in `judge_pairs`; 2 for chats, where raters share pairs of bots, because each participant meets few
@@ -172,7 +175,10 @@ def compare_protocols(
 
 
 def _interactive_kappa(question: str, values: np.ndarray, ratings: Ratings, level: float, seed: int) -> Kappa:
-    """Return the kappa of raters' preferences (better, same, worse) between every two bots that they rated."""
+    """Return the kappa of preferences implied by raters' ratings.
+
+    Each rater's ratings of two bots imply better, same or worse.
+    """
     means: dict[str, dict[str, list[float]]] = {}
     for rater, bot, value in zip(ratings.rater, ratings.bot, values, strict=True):
         if rater is not None and np.isfinite(value):

@@ -27,21 +27,21 @@ if TYPE_CHECKING:
     import pandas as pd
 
 SEED = 2019
-"""Of the draw among conversations with the score at a group's border."""
+"""Seed of the draw among conversations at a group's cut-off score."""
 MOST_BY_TRAIT = 5000
-"""Of more conversations so many are drawn for the comparison of traits."""
+"""Maximum number of conversations for comparing traits; a sample is drawn from more."""
 MOST_LEVELS = 3
-"""So many levels of a trait are drawn next to each other."""
+"""Maximum number of trait levels in one plot."""
 
 Kind = Literal["best-worst", "by-trait"]
 Rows = Mapping[str, Sequence[float | None]]
-"""Values by exchange, by conversation."""
+"""Values by exchange for each conversation."""
 Direction = Literal["higher", "lower", "none"]
 
 
 @dataclass(frozen=True, slots=True)
 class TrajectoryGroup:
-    """Group of conversations to average: `best`, `worst` or a level of a trait."""
+    """Group of conversations: `best`, `worst` or a level of a trait."""
 
     name: str
     conversations: tuple[str, ...]
@@ -289,7 +289,7 @@ def _measure(
     if not known:
         return TrajectoryMeasure(name, ())
     if scale is not None and not scale[0] <= min(known) <= max(known) <= scale[1]:
-        scale = None  # a metric with values outside its declared scale is treated as unbounded
+        scale = None  # treat a metric with values outside its declared scale as unbounded
     courses = tuple(
         course(
             [rows.get(pk, []) for pk in group.conversations],

@@ -20,7 +20,7 @@ from evaluation.formats.base import BadRecord
 
 Comma = Literal["decimal", "thousands", ""]
 MOST_WORDS = 200
-"""Different cells of a column that are counted."""
+"""Maximum number of distinct cells counted per column."""
 MOST_LABELS = 15
 
 _MISSING = re.compile(
@@ -69,11 +69,11 @@ _SCALES = tuple(
         "nie|niemals < selten < manchmal|gelegentlich < oft|häufig < immer|sehr oft",
     )
 )
-"""Words of common scales, the lowest answer first; `|` separates words for one answer."""
+"""Words of common scales, lowest answer first; `|` separates words for the same answer."""
 
 
 def is_missing_answer(cell: str) -> bool:
-    """Return True if a cell is blank or one of the words for a missing answer."""
+    """Return True if a cell is blank or a word for a missing answer."""
     return _MISSING.fullmatch(cell) is not None
 
 
@@ -149,12 +149,12 @@ class AnswerReading:
             text = next((part for part in (match[1], match[match.re.groups]) if part), "") if match else text
             shape = _shape(text)
         if shape == "either" and not self.comma:
-            raise BadRecord(f"{location} is {quote(cell)}, which may be read in two ways; write it without the comma")
+            raise BadRecord(f"{location} is {quote(cell)}, which is ambiguous; write it without the comma")
         number = self.words.get(word)
         if number is None:
             number = plain_number(self._digits(text, shape))
         if number is None:
-            raise BadRecord(f"{location} is {quote(cell)}; a number is needed, or a word of the scale")
+            raise BadRecord(f"{location} is {quote(cell)}; it must be a number or a word of the scale")
         return int(number) if float(number).is_integer() else number
 
     def _digits(self, text: str, shape: str) -> str:
@@ -208,7 +208,7 @@ class ColumnProfile:
         return self.shapes.total()
 
     def first_odd(self) -> tuple[int, str] | None:
-        """Return line and text of the first cell that is not a plain number."""
+        """Return line and text of the first non-numeric cell."""
         odd = [place for shape, place in self.first.items() if shape != "plain"]
         return min(odd, default=None)
 
@@ -217,7 +217,7 @@ class ColumnProfile:
         return len(labels) <= MOST_LABELS
 
     def kind(self) -> Literal["numbers", "words", ""]:
-        """Return the form of most cells, digits or words; empty if not numeric."""
+        """Return the form of most cells: numbers, words or neither."""
         n = self.n_given
         n_digits = n - self.shapes["word"] - self.shapes["boolean"]
         if not self._has_labels():
@@ -227,12 +227,15 @@ class ColumnProfile:
         return "words" if n and self._scale() else ""
 
     def is_of_digits(self) -> bool:
-        """Return True if most cells are bare numbers, without words or percent signs."""
+        """Return True if most cells are bare numbers.
+
+        Words and percent signs do not count as bare numbers.
+        """
         n_others = sum(self.shapes[shape] for shape in ("word", "boolean", "labelled", "share"))
         return 2 * n_others < self.n_given
 
     def _scale(self) -> dict[str, float]:
-        """Return numbers by word, from the scale that covers most of the column's words."""
+        """Return numbers by word, from the best-matching scale."""
         words = Counter[str]()
         for cell, n in self.cells.items():
             words[_plain_word(cell)] += n

@@ -27,7 +27,7 @@ MAX_BOT_CHARS = 100
 
 @dataclass(frozen=True, slots=True)
 class RecordRating:
-    """Answers of one rater; `rater` is empty if the file has no name."""
+    """Answers of one rater; `rater` is empty if unnamed."""
 
     answers: Mapping[str, float]
     rater: str = ""
@@ -87,7 +87,7 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Note on a guess or omission in a file that a researcher should check."""
+    """Note on a guess or omission for the researcher to check."""
 
     text: str
 
@@ -96,13 +96,13 @@ def skip_mixed_control(record: Record) -> Skipped:
     """Skip a degraded conversation if its bot also has regular ones."""
     return Skipped(
         record.line,
-        f"meta.degraded_control is true here and not in other conversations of bot {quote(record.bot)}; give the "
-        "control a name of its own",
+        f"meta.degraded_control is true here but not in other conversations of bot {quote(record.bot)}; give the "
+        "control a different bot name",
     )
 
 
 CONDITION = "condition_"
-"""Begins the names of columns that hold the conditions of conversations, a column for each factor."""
+"""Prefix of the columns with a conversation's conditions, one column per factor."""
 _CONDITION_KEY = re.compile(r"[A-Za-z0-9_]{1,40}")
 
 
@@ -117,13 +117,13 @@ def condition_read(row: Mapping[str, Any]) -> dict[str, str]:
         if isinstance(column, str) and column.startswith(CONDITION) and level not in ("", None) and level == level:
             factor = column.removeprefix(CONDITION)
             if not (isinstance(level, str) and _CONDITION_KEY.fullmatch(level) and _CONDITION_KEY.fullmatch(factor)):
-                raise BadRecord(f"{column} is {quote(str(level))}; letters, digits and _ are possible, at most 40")
+                raise BadRecord(f"{column} is {quote(str(level))}; it may contain letters, digits and _, at most 40")
             condition[factor] = level
     return condition
 
 
 class BadRecord(ValueError):
-    """Error for an invalid record; the message gives the actual and expected value."""
+    """Error in a record; the message gives actual and expected value."""
 
 
 class FileFormat(Protocol):
@@ -189,9 +189,9 @@ def normal_name(name: str) -> str:
 
 
 def text_problem(text: str) -> str | None:
-    """Return the reason why a database could not store the text, or None."""
+    """Return the reason why a database cannot store the text, or None."""
     if "\x00" in text:
-        return "holds the character U+0000"
+        return "contains the character U+0000"
     if any("\ud800" <= char <= "\udfff" for char in text):
-        return "holds half a surrogate pair or bytes that are not UTF-8"
+        return "contains half a surrogate pair or bytes that are not UTF-8"
     return None

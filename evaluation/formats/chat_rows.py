@@ -16,7 +16,7 @@ from chatbots.text import quote
 from evaluation.formats.base import BadRecord, Record, RecordRating, Skipped
 
 Said = tuple[tuple[str, str, int], ...]
-"""Speaker, text and vote of each utterance of a row."""
+"""Speaker, text and vote of each utterance in a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def read_chat(chat: str, rows: Sequence[ChatRow], turn_column: str = "") -> Chat
     reading.is_joined = len(unique_rows) < len(rows)
     conditions = {tuple(sorted(row.condition.items())) for row in rows}
     if len(conditions) > 1:
-        reading.skipped.append(Skipped(rows[0].line, f"chat {quote(chat)} has several conditions; it is read without"))
+        reading.skipped.append(Skipped(rows[0].line, f"chat {quote(chat)} has several conditions, which are ignored"))
     reading.skipped += _lost_votes(chat, rows, unique_rows)
     ratings = []
     groups: dict[tuple[str, int], list[ChatRow]] = defaultdict(list)
@@ -134,7 +134,7 @@ def _numbered(chat: str, rows: Sequence[ChatRow], column: str) -> tuple[list[Cha
             elif texts[row.turn, speaker] != text:
                 raise BadRecord(
                     f"chat {quote(chat)} has {column} {row.turn:g} of the {speaker} twice, with different texts; "
-                    f"without this column (--column ={column}) the order of the rows counts"
+                    f"exclude this column (--column ={column}) to use the order of the rows"
                 )
             texts[row.turn, speaker] = text
         key = (row.turn, row.utterances[0][0])
@@ -178,14 +178,14 @@ def _unnumbered(chat: str, rows: Sequence[ChatRow]) -> tuple[list[ChatRow], list
             for rater_rows in raters
         ):
             raise BadRecord(
-                f"chat {quote(chat)} repeats some of its messages for several raters, so their order is not known; "
+                f"chat {quote(chat)} repeats some of its messages for several raters, so their order is unknown; "
                 "number the turns"
             )
     return list(rows), [0] * len(rows), may_be_joined
 
 
 def _are_raters(run: Sequence[ChatRow]) -> bool:
-    """Return True if each copy of a repeated message has a different rater."""
+    """Return True if copies of a repeated message differ in rater."""
     return len(run) == 1 or (len({row.rater for row in run}) == len(run) and all(row.rater for row in run))
 
 
@@ -208,7 +208,7 @@ def _lost_votes(chat: str, rows: Sequence[ChatRow], unique_rows: Sequence[ChatRo
     votes = {row.texts: row.utterances for row in unique_rows}
     for row in rows:
         if votes.get(row.texts, row.utterances) != row.utterances and len(unique_rows) < len(rows):
-            yield Skipped(row.line, f"chat {quote(chat)}: the votes of a repeated message differ; the first counts")
+            yield Skipped(row.line, f"chat {quote(chat)}: the votes on a repeated message differ; the first counts")
 
 
 def _rating(chat: str, rows: Sequence[ChatRow]) -> tuple[RecordRating, list[Skipped]]:
@@ -226,8 +226,8 @@ def _rating(chat: str, rows: Sequence[ChatRow]) -> tuple[RecordRating, list[Skip
                 Skipped(
                     first_line,
                     f"chat {quote(chat)}: {rater_text} answers {key} with {first:g} in line {first_line} and "
-                    f"{second:g} in line {second_line}, so these rate single replies; a chat has one answer of a "
-                    "rater: average them first, or read the replies by evaluate_metrics --data",
+                    f"{second:g} in line {second_line}, so these rate single replies, but a rater can give a chat "
+                    "only one answer: average them first, or read the replies with evaluate_metrics --data",
                 )
             )
     comments = list(dict.fromkeys(row.comment for row in rows if row.comment))

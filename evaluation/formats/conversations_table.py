@@ -1,4 +1,4 @@
-"""Format of the exported table `conversations`, with turns and ratings as JSON cells."""
+"""Format of the exported table `conversations`, with JSON cells."""
 
 from __future__ import annotations
 

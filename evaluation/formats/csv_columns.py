@@ -1,9 +1,9 @@
 """Format of tables whose columns have roles.
 
 A row is a message (`speaker`, `text`), an exchange (`human`, `reply`), or the rating of a previously imported
-conversation. Rows can be in any order; they are sorted in a temporary database on disk to limit memory use. If a row
-cannot be read, its whole chat is skipped, because it would have a gap. An unreadable answer is skipped alone. Messages
-that are repeated for each rater are read once.
+conversation. Rows can be in any order; they are sorted in a temporary database on disk to limit memory use. An
+unreadable row causes its whole chat to be skipped, because the chat would have a gap. An unreadable answer is skipped
+alone. Messages that are repeated for each rater are read once.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _SPEAKERS = {
     **dict.fromkeys(("bot", "assistant", "chatbot", "model"), "bot"),
 }
 _ROUNDED = re.compile(r"[-+]?\d(?:[.,]\d+)?e\+?\d+|\d{15}000\d*", re.IGNORECASE)
-"""An id that a spreadsheet has rounded: 1.23457E+15, or zeros after fifteen digits."""
+"""Ids that a spreadsheet has rounded: 1.23457E+15, or zeros after fifteen digits."""
 _READ_HERE = (
     "name its columns with --column ROLE=NAME (in a notebook: columns={NAME: ROLE}), or choose them on the page Import"
 )
@@ -90,7 +90,7 @@ class CsvColumns:
     name = "csv"
     title = "Table with a header (CSV, Parquet, JSON): a row per message, per exchange or per rating"
     known_columns: frozenset[str] = frozenset()
-    """Columns that the format has; they need no word."""
+    """Columns of the format itself, which need no note."""
 
     def __init__(self, roles: Mapping[str, str] | None = None, chosen: Mapping[str, str] | None = None) -> None:
         self._roles = roles
@@ -100,7 +100,7 @@ class CsvColumns:
         return not self._problem(head)
 
     def why_not(self, head: str) -> str:
-        """Explain why a table cannot be read unchanged; empty if the file is not a table."""
+        """Explain why a table cannot be read unchanged; empty if no table."""
         header, _rows = head_of_rows(head)
         if len(header) < 2 or head.lstrip()[:1] in ("{", "["):
             return ""
@@ -117,7 +117,7 @@ class CsvColumns:
             layout = CsvLayout.from_roles(guess_roles(profiles_of(header, rows)))
         except ValueError as error:
             return str(error)
-        return "" if layout.has_texts or "rater" in layout.columns else "no column names the texts or the rater"
+        return "" if layout.has_texts or "rater" in layout.columns else "no column contains texts or raters"
 
     def roles(self, path: Path) -> Mapping[str, str]:
         """Return the role of each column."""
@@ -160,7 +160,7 @@ class CsvColumns:
         )
         notes = table_notes(path)
         if not any(True for _row in islice(csv_rows(path), 1)):
-            notes.append(Note("The file has a header and no rows"))
+            notes.append(Note("The file has a header but no rows"))
         readings = {}
         for column in layout.questions:
             profile = profiles.get(column, ColumnProfile())
@@ -214,7 +214,7 @@ class CsvColumns:
                 chat = _id(cells, columns.layout.columns["conversation"], MAX_ID_CHARS)
                 row = self._row(line, cells, columns, problems)
             except BadRecord as error:
-                yield Skipped(line, f"{error}{'; its chat is left out' if chat else ''}")
+                yield Skipped(line, f"{error}{'; its chat is skipped' if chat else ''}")
                 if chat:
                     store.execute("INSERT OR IGNORE INTO bad VALUES (?)", [chat])
                 continue
@@ -243,11 +243,9 @@ class CsvColumns:
                 if reading.record is not None:
                     yield reading.record
         if n_joined:
-            yield Note(f"{_chats(n_joined)} each message on a row per rater; each message is read once")
+            yield Note(f"{_chats(n_joined)} a row per message and rater; each message is read once")
         if n_doubtful:
-            yield Note(
-                f"{_chats(n_doubtful)} every message more than once, with the same answers; all of them are kept"
-            )
+            yield Note(f"{_chats(n_doubtful)} repeated messages with the same answers; all are kept")
 
     def _ratings(
         self, rows: CsvRows, columns: _Columns, store: sqlite3.Connection
@@ -277,9 +275,9 @@ class CsvColumns:
             store.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?, ?)", values)
         if target_counts:
             targets_text = ", ".join(f"{n} of {quote(target)}" for target, n in target_counts.items())
-            yield Note(f"Ratings of something else than conversations left out: {targets_text}")
+            yield Note(f"Skipped ratings of things other than conversations: {targets_text}")
         stored_rows = store.execute("SELECT * FROM rows ORDER BY chat, bot, rater, at, line")
-        # Each row without a rater's name counts as a different rater.
+        # Each row without a rater name counts as a different rater.
         for (chat, bot, _rater), rater_rows in groupby(stored_rows, key=lambda row: (*row[:2], row[2] or row[4])):
             *earlier, last = rater_rows
             for row in earlier:
@@ -342,7 +340,7 @@ def _mark_broken(
     store.executemany("INSERT OR IGNORE INTO bad VALUES (?)", [[chat] for chat in chats])
     names = ", ".join(quote(chat) for chat in sorted(chats)[:5]) + ", …" * (len(chats) > 5)
     omission_text = (
-        f"chat {names} is left out" if known else f"its chat is not known, so those next to it are left out: {names}"
+        f"chat {names} is skipped" if known else f"its chat is unknown, so adjacent chats are skipped: {names}"
     )
     yield Skipped(row.line, f"{row.reason}; {omission_text}" if chats else row.reason)
 
@@ -378,7 +376,7 @@ def table_format(path: Path, chosen: Mapping[str, str | Sequence[str]]) -> CsvCo
     """
     suggestion = suggested_roles(path)
     if suggestion is None:
-        raise ValueError(f"{path.name} is no CSV, so its columns cannot be named")
+        raise ValueError(f"{path.name} is not a CSV file, so its columns cannot be named")
     roles, _is_known = suggestion
     chosen_roles = roles_by_column(chosen, list(roles), path.name)
     taken_roles = set(chosen_roles.values()) - {QUESTION}
@@ -414,13 +412,13 @@ def _rating_cells(line: int, cells: Mapping[str, str], table: _Columns, problems
         try:
             value = table.readings[column].number(_text(cells, column), column)
         except BadRecord as error:
-            problems.append(Skipped(line, f"{error}; this answer is left out"))
+            problems.append(Skipped(line, f"{error}; this answer is skipped"))
         else:
             if value is not None:
                 answers[key] = value
     rater = normal_name(_text(cells, columns.get("rater")).strip())[: MAX_ID_CHARS - 10]
     if _ROUNDED.fullmatch(rater):
-        problems.append(Skipped(line, f"{_rounded(columns['rater'], rater)}; its answers are left out"))
+        problems.append(Skipped(line, f"{_rounded(columns['rater'], rater)}; its answers are skipped"))
         answers, rater = {}, ""
     return {
         "answers": answers,
@@ -452,7 +450,7 @@ def _id(cells: Mapping[str, str], column: str, limit: int) -> str:
     if not value:
         raise BadRecord(f"{column} is empty")
     if len(value) > limit:
-        raise BadRecord(f"{column} has {len(value)} characters; at most {limit} are possible")
+        raise BadRecord(f"{column} has {len(value)} characters; at most {limit} are allowed")
     if _ROUNDED.fullmatch(value):
         raise BadRecord(_rounded(column, value))
     return value
@@ -477,4 +475,6 @@ def _time(cells: Mapping[str, str], column: str) -> datetime:
         timestamp = datetime.fromisoformat(value)
         return (timestamp if timestamp.tzinfo else timestamp.replace(tzinfo=UTC)).astimezone(UTC)
     except (ValueError, OverflowError):
-        raise BadRecord(f"{column} is {quote(value)}; ISO 8601 such as 2019-05-29T21:36:04+00:00 is needed") from None
+        raise BadRecord(
+            f"{column} is {quote(value)}; it must be in ISO 8601, such as 2019-05-29T21:36:04+00:00"
+        ) from None

@@ -28,7 +28,7 @@ ROLES = {
     QUESTION: "Answer to a question",
     "comment": "Comment",
 }
-"""Roles of columns with their titles; one column each, but for answers."""
+"""Roles of columns with their titles; each has one column, except answers."""
 _NAMES = {
     "conversation": "conversation, conversation id, dialogue, dialogue id, dialog id, chat, chat id, session id",
     "bot": "bot, bot id, chatbot, chatbot id, model, model id",
@@ -51,16 +51,16 @@ EXPORTED = {
     *("target", "turn", "item", "first", "second", "first_bot", "second_bot", "task", "version", "sitting"),
     *("direction", "reference_score", "kept_both"),
 }
-"""Columns of exported ratings that are no questions; a question called like one of them is `answer_NAME` there."""
+"""Columns of exported ratings other than questions; questions with such a name are exported as `answer_NAME`."""
 _EXPORTED_MESSAGES = {
     *("state", "latency_ms", "tokens_in", "tokens_out", "tokens_estimated", "cost", "answered_by", "first_ms"),
     *("shown_first_ms", "shown_ms", "late_ms", "withheld", "trace", "image", "image_description", "goes_on", "seed"),
     *("refused", "rejected_params"),
 }
 _OF_MESSAGES = {"conversation", "bot", "study", "is_synthetic", "turn", "speaker", "text"}
-"""Columns by which the exported table of messages is known; it holds no answers, whatever it gets later."""
+"""Columns that identify the exported table of messages, which never contains answers."""
 _OF_RATINGS = {"rating", "conversation", "rater", "n_exchanges", "study", "is_synthetic", "target"}
-"""Columns by which the exported table of ratings is known; its scales are numbers, other answers words."""
+"""Columns that identify the exported table of ratings; its scales are numbers, other answers words."""
 _NO_QUESTION = {
     *("id", "ids", "guid", "uuid", "index", "idx", "no", "nr", "row", "line", "x", "age", "alter", "years"),
     *("year", "month", "day", "birth", "geburtsjahr", "date", "datum", "time", "times", "timestamp", "ts"),
@@ -72,10 +72,10 @@ _NO_QUESTION = {
     *("latitude", "longitude", "lat", "lon", "lng", "progress", "finished", "completed", "status", "gender"),
     *("sex", "consent", "consented", "height", "width", "size", "weight", "split", "fold", "version"),
 }
-"""Words at the end of a column's name by which its numbers are no answers."""
+"""Words at the end of a column's name that show that its numbers are not answers."""
 _NO_QUESTION_FIRST = {"n", "num", "nr", "is", "has", "unnamed", "column"}
 _TIME_FROM = 1e8
-"""Smallest value that is taken for a time or an id: seconds since 1970 have nine digits or more."""
+"""Minimum value taken for a time or an id; seconds since 1970 have at least nine digits."""
 
 
 def question_of(column: str) -> str:
@@ -95,7 +95,10 @@ def question_key(column: str) -> str:
 
 
 def role_named(name: str) -> str | None:
-    """Return the role with this name or alias (`user` is `human`), or None."""
+    """Return the role with this name or alias, or None.
+
+    `user` is an alias of `human`.
+    """
     plain = name.strip().lower()
     return plain if plain in ROLES else _ROLE_OF_NAME.get(_plain(name)) or None
 
@@ -137,7 +140,7 @@ def is_exported(column: str) -> bool:
 
 
 def why_no_question(column: str, profile: ColumnProfile, header: Collection[str]) -> str:
-    """Explain why a column does not count as answers; empty if it does.
+    """Explain why a column does not contain answers; empty if it does.
 
     Args:
         column: name of the column.
@@ -145,27 +148,27 @@ def why_no_question(column: str, profile: ColumnProfile, header: Collection[str]
         header: all columns of the table.
     """
     if column.startswith(CONDITION):
-        return "it holds a condition"
+        return "it contains a condition"
     if is_exported(column):
         return "it is a column of Confab's exports"
     if set(header) >= _OF_MESSAGES:
-        return "Confab's table of messages holds no answers"
+        return "Confab's table of messages contains no answers"
     if _plain(column).startswith("chat rating "):
         return ""
     if not profile.n_given:
         return "it is empty"
     if not profile.kind():
         odd = profile.first_odd()
-        return f"line {odd[0]} has {quote(odd[1], 40)}, which is no answer" if odd else "it holds no answers"
+        return f"line {odd[0]} has {quote(odd[1], 40)}, which is not an answer" if odd else "it contains no answers"
     if set(header) >= _OF_RATINGS and not profile.is_of_digits():
-        return "Confab's table of ratings has numbers for every scale, and these are words"
+        return "Confab's table of ratings has numbers for every scale, but these are words"
     words = _plain(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)).split()
     if words and (words[-1] in _NO_QUESTION or words[0] in _NO_QUESTION_FIRST):
         return f"its name ends or begins with “{words[-1] if words[-1] in _NO_QUESTION else words[0]}”"
     if profile.shapes["plain"] == profile.n_given and profile.lowest >= _TIME_FROM:
-        return f"its numbers, such as {profile.lowest:.0f}, seem to be times or ids"
+        return f"its numbers, such as {profile.lowest:.0f}, look like times or ids"
     if _are_ids(profile):
-        return f"its numbers, from {profile.lowest:g} to {profile.highest:g}, are all different, as ids are"
+        return f"its numbers, from {profile.lowest:g} to {profile.highest:g}, are all different, like ids"
     return ""
 
 
@@ -200,7 +203,7 @@ class CsvLayout:
                 raise ValueError(f"column {quote(column)} is {quote(name)}; it must be one of {known}")
             columns_by_key, key = (questions, question_key(column)) if role == QUESTION else (columns, role)
             if role == QUESTION and not key:
-                raise ValueError(f"column {quote(column)} holds answers; its name needs a letter or digit")
+                raise ValueError(f"column {quote(column)} contains answers; its name needs a letter or digit")
             if key in columns_by_key:
                 raise ValueError(
                     f"columns {quote(columns_by_key[key])} and {quote(column)} are both “{key}”; choose one"
@@ -209,15 +212,15 @@ class CsvLayout:
                 columns_by_key[key] = column
         has_text = columns.keys() & {"text", "human", "reply"}
         if "conversation" not in columns:
-            raise ValueError("no column names the conversation; choose one")
+            raise ValueError("no column identifies the conversation; choose one")
         if ("text" in columns) != ("speaker" in columns) or ("text" in columns and len(has_text) > 1):
-            raise ValueError("choose a speaker and one text, or a text of the person and a reply of the bot")
+            raise ValueError("choose a speaker and a text, or a human message and a bot reply")
         if has_text and "bot" not in columns:
-            raise ValueError("no column names the bot; choose one")
+            raise ValueError("no column identifies the bot; choose one")
         if not has_text and not questions and "rater" in columns:
-            raise ValueError("it holds raters without their conversations and answers; choose a column of answers")
+            raise ValueError("it contains raters but no conversations or answers; choose a column of answers")
         if not has_text and not questions:
-            raise ValueError("no column holds texts or answers; choose one")
+            raise ValueError("no column contains texts or answers; choose one")
         conditions = tuple(column for column, role in roles.items() if column.startswith(CONDITION) and not role)
         return cls(columns, {column: key for key, column in questions.items()}, conditions)
 

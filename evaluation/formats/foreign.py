@@ -17,7 +17,7 @@ class ForeignFormat:
 
     title: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ()
-    """Keys that a record has; of a key with `|` one of several."""
+    """Keys of a record; `|` separates alternatives."""
 
     def recognises(self, data: Data) -> bool:
         """Return True if a record is in this format."""
@@ -30,7 +30,7 @@ def _first(value: Any) -> Any:
 
 
 def _has_list_of(data: Data, key: str, *needed: str) -> bool:
-    """Return True if the list's first item is an object with these keys."""
+    """Return True if a list's first item is an object with these keys."""
     first = _first(data.get(key))
     return isinstance(first, dict) and all(name in first for name in needed)
 
@@ -185,7 +185,7 @@ _FORMATS: tuple[ForeignFormat, ...] = tuple(
         *(ShareGpt, WildChat, LmsysChat, OpenAiChats, Instructions, RasaTracker),
     )
 )
-"""The formats that have more keys of their own come first."""
+"""Formats with more specific keys come first."""
 
 
 def foreign_format(data: Data) -> ForeignFormat | None:
@@ -202,6 +202,6 @@ def foreign_hint(data: Data) -> str:
     if known is None:
         return ""
     return (
-        f"; this looks like the format of {known.title}, which Confab does not read: write it as turns such as "
+        f"; this looks like the format of {known.title}, which Confab cannot read: convert it to turns such as "
         '{"speaker": "human", "text": "…"}, with dialogue_id and bot'
     )

@@ -43,13 +43,13 @@ _COMMENT_KEYS = ("comment", "comments")
 
 @register_format
 class JsonLines:
-    """JSON Lines: the first format under "Data formats" in INTERFACES.md."""
+    """JSON Lines, one conversation per line."""
 
     name = "jsonl"
     title = "JSON Lines, one conversation each (.jsonl, .jsonl.gz)"
 
     def recognises(self, head: str) -> bool:
-        # The first line may be damaged, so any of the first few lines that looks like an object is enough.
+        # The first line may be damaged, so one of the first few lines that looks like an object is enough.
         is_object = any(line.lstrip().startswith("{") for line in head.splitlines()[:20])
         return is_object or re.match(r"\s*\[\s*\{", head) is not None
 
@@ -87,15 +87,15 @@ def record_of(data: Any, *, line: int) -> Record:
         BadRecord: if it is invalid, with location, actual and expected value.
     """
     if not isinstance(data, dict):
-        raise BadRecord(f"the line is {_kind(data)}; an object {{…}} is needed")
+        raise BadRecord(f"the line is {_kind(data)}; it must be an object {{…}}")
     if data.get("turns") is None:
         raise BadRecord(f"turns is missing{foreign_hint(data)}")
     turns = data["turns"]
     ratings = data.get("ratings")
     if not isinstance(turns, list) or not turns:
-        raise BadRecord(f"turns is {_short(turns)}; a list of at least one turn is needed")
+        raise BadRecord(f"turns is {_short(turns)}; it must be a list of at least one turn")
     if ratings is not None and not isinstance(ratings, list):
-        raise BadRecord(f"ratings is {_short(ratings)}; a list is needed")
+        raise BadRecord(f"ratings is {_short(ratings)}; it must be a list")
     record = Record(
         line=line,
         dialogue_id=_name(_required(data, "dialogue_id"), "dialogue_id", MAX_ID_CHARS),
@@ -111,7 +111,7 @@ def record_of(data: Any, *, line: int) -> Record:
     if len(record.external_id) > MAX_ID_CHARS:
         raise BadRecord(
             f"dialogue_id and source have {len(record.external_id)} characters together; "
-            f"at most {MAX_ID_CHARS} are possible"
+            f"at most {MAX_ID_CHARS} are allowed"
         )
     return record
 
@@ -120,7 +120,7 @@ def _flags(flags: Any) -> tuple[str, ...] | None:
     if flags is None:
         return None
     if not isinstance(flags, list) or not all(isinstance(name, str) for name in flags):
-        raise BadRecord(f"flags is {_short(flags)}; a list of names is needed")
+        raise BadRecord(f"flags is {_short(flags)}; it must be a list of names")
     return tuple(flags)
 
 
@@ -136,15 +136,15 @@ def _is_control(meta: Any) -> bool:
 
 def _turn(data: Any, location: str) -> Turn:
     if not isinstance(data, dict):
-        raise BadRecord(f"{location} is {_kind(data)}; an object with speaker and text is needed")
+        raise BadRecord(f"{location} is {_kind(data)}; it must be an object with speaker and text")
     speaker = data.get("speaker")
     if speaker is None and "role" in data:
-        raise BadRecord(f"{location} has a role and no speaker{foreign_hint({'messages': [data]})}")
+        raise BadRecord(f"{location} has a role but no speaker{foreign_hint({'messages': [data]})}")
     if speaker not in ("human", "bot"):
         raise BadRecord(f"{location}.speaker is {_short(speaker)}; it must be 'human' or 'bot'")
     text = data.get("text")
     if not isinstance(text, str):
-        raise BadRecord(f"{location}.text is {_short(text)}; a text is needed")
+        raise BadRecord(f"{location}.text is {_short(text)}; it must be a text")
     _check_text(text, f"{location}.text")
     vote = data.get("vote")
     if vote is None:
@@ -158,7 +158,7 @@ def _turn(data: Any, location: str) -> Turn:
 
 def _rating(data: Any, location: str) -> RecordRating:
     if not isinstance(data, dict):
-        raise BadRecord(f"{location} is {_kind(data)}; an object with dimensions is needed")
+        raise BadRecord(f"{location} is {_kind(data)}; it must be an object with dimensions")
     answers: dict[str, float] = {}
     rater = comment = ""
     for key, value in data.items():
@@ -172,7 +172,7 @@ def _rating(data: Any, location: str) -> RecordRating:
         elif value is not None:
             dimension = dimension_key(key, location)
             if dimension in answers:
-                raise BadRecord(f"{location} has {quote(key)} twice, in two spellings")
+                raise BadRecord(f"{location} has {quote(key)} twice, in different spellings")
             answers[dimension] = number(value, f"{location}.{key}")
     return RecordRating(answers, rater=rater, comment=comment)
 
@@ -186,8 +186,8 @@ def dimension_key(key: str, location: str) -> str:
     dimension = re.sub(r"[\s-]+", "_", key.strip().lower())
     if not _DIMENSION.match(dimension) or len(dimension) > MAX_DIMENSION_CHARS:
         raise BadRecord(
-            f"{location} has a dimension {_short(key)}; it must begin with a letter and have only letters, "
-            f"digits and _, at most {MAX_DIMENSION_CHARS}"
+            f"{location} has a dimension {_short(key)}; it must begin with a letter and contain only letters, digits "
+            f"and _, at most {MAX_DIMENSION_CHARS}"
         )
     return dimension
 
@@ -199,13 +199,13 @@ def number(value: Any, location: str) -> float:
         BadRecord: if the value is anything else.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise BadRecord(f"{location} is {_short(value)}; a number is needed")
+        raise BadRecord(f"{location} is {_short(value)}; it must be a number")
     try:
         finite = math.isfinite(float(value))
     except OverflowError:
         finite = False
     if not finite:
-        raise BadRecord(f"{location} is {_short(value)}; a finite number is needed")
+        raise BadRecord(f"{location} is {_short(value)}; it must be a finite number")
     return int(value) if float(value).is_integer() else float(value)
 
 
@@ -217,12 +217,12 @@ def _required(data: dict[str, Any], key: str) -> Any:
 
 def _name(value: Any, location: str, limit: int) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise BadRecord(f"{location} is {_short(value)}; a text is needed")
+        raise BadRecord(f"{location} is {_short(value)}; it must be a text")
     text = normal_name(str(value).strip())
     if not text:
-        raise BadRecord(f"{location} is blank; a text is needed")
+        raise BadRecord(f"{location} is blank; it must be a text")
     if len(text) > limit:
-        raise BadRecord(f"{location} has {len(text)} characters; at most {limit} are possible")
+        raise BadRecord(f"{location} has {len(text)} characters; at most {limit} are allowed")
     _check_text(text, location)
     return text
 

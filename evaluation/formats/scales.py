@@ -63,7 +63,7 @@ class FileScales:
                 low, high = (float(part) for part in ends.split(":"))
             except ValueError:
                 raise ValueError(
-                    f"the scale is {quote(text)}; two numbers such as 1:7 are needed, or fun=1:7 for one question"
+                    f"the scale is {quote(text)}; it must be two numbers such as 1:7, or fun=1:7 for one question"
                 ) from None
             if name in ends_by_question:
                 raise ValueError(f"{name or 'the scale of all questions'} is given twice")
@@ -84,7 +84,7 @@ class FileScales:
         known = sorted(known)
         unknown = next((name for name in self.by_question if name not in known), None)
         if unknown is not None:
-            raise ValueError(f"a scale is given for {quote(unknown)}; rated are {', '.join(known) or 'no questions'}")
+            raise ValueError(f"a scale is given for {quote(unknown)}; rated questions: {', '.join(known) or 'none'}")
 
     def keep(self, ratings: Sequence[RecordRating]) -> tuple[tuple[RecordRating, ...], list[str]]:
         """Remove answers outside their scales.
@@ -111,7 +111,7 @@ class FileScales:
         return tuple(valid_ratings), reasons
 
     def within(self, record: Record) -> tuple[Record, list[Skipped]]:
-        """Remove a record's answers outside their scales, returning them as skipped."""
+        """Remove answers outside their scales and return them as skipped."""
         if not self:
             return record, []
         valid_ratings, reasons = self.keep(record.ratings)
@@ -135,7 +135,7 @@ def _checked(ends: Scale, subject: str) -> Scale:
     try:
         low, high = (float(end) for end in ends)
     except (TypeError, ValueError):
-        raise ValueError(f"the {subject} is {quote(ends)}; its lowest and highest value are needed") from None
+        raise ValueError(f"the {subject} is {quote(ends)}; it must be the lowest and highest value") from None
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"the {subject} is {low:g} to {high:g}; the first must be below the second")
     return low, high

@@ -34,7 +34,7 @@ class BrokenRow(Skipped):
 
 
 CsvRows = Iterator["tuple[int, dict[str, str]] | Skipped"]
-"""Rows of a table: the line, and the cells by header."""
+"""Rows of a table: line number and cells by header."""
 
 
 def _read_names(cells: Sequence[str]) -> list[str]:
@@ -46,7 +46,7 @@ def _read_names(cells: Sequence[str]) -> list[str]:
 
 
 def head_of_rows(head: str) -> tuple[list[str], list[list[str]]]:
-    """Parse the header and first rows of a CSV from its first lines."""
+    """Parse header and first rows from a CSV's first lines."""
     shape = shape_of(head)
     lines = head.splitlines(keepends=True)[shape.n_before : _HEAD_ROWS + shape.n_before]
     rows = [row for row in csv.reader(lines, delimiter=shape.delimiter) if any(row)]
@@ -84,7 +84,7 @@ def head_rows(path: Path) -> tuple[list[str], list[list[str]]]:
 def _check_unique(columns: Sequence[str], file_name: str) -> None:
     twice = next((name for i, name in enumerate(columns) if name in columns[:i]), None)
     if twice is not None:
-        raise ValueError(f"{file_name} has two columns {quote(twice)}; each needs a name of its own")
+        raise ValueError(f"{file_name} has two columns {quote(twice)}; column names must be unique")
 
 
 def _cell_text(cell: object) -> str:
@@ -142,7 +142,7 @@ def _text_rows(path: Path) -> CsvRows:
             continue
         if n_rows == 2 and _is_qualtrics(cells):
             for further in (line - 1, line):
-                yield Skipped(further, "a further row of the header, as Qualtrics writes it")
+                yield Skipped(further, "an additional header row, as in Qualtrics exports")
             first_row = None
             continue
         if first_row is not None:
@@ -157,17 +157,17 @@ def _text_rows(path: Path) -> CsvRows:
 def _row_problem(cells: Sequence[str], header: Sequence[str], text: str, delimiter: str, *, is_last: bool) -> str:
     """Describe the problem with a row; empty if there is none."""
     if is_last and text.count('"') % 2 and "\n" in text.rstrip("\r\n"):
-        return "a quotation mark is not closed, so the rest of the file is one row"
+        return "a quotation mark is not closed, so the rest of the file is a single row"
     if len(cells) != len(header):
         return f"the row has {len(cells)} cells; the header has {len(header)}"
     lines = text.splitlines()[1:]
     if len(header) > 2 and any(len(next(csv.reader([line], delimiter=delimiter), [])) == len(header) for line in lines):
-        return "a quotation mark is not closed, so that further rows are within a cell"
+        return "a quotation mark is not closed, so the following rows are inside a cell"
     return ""
 
 
 class _Lines:
-    """Line source for a CSV reader that buffers the lines of the current row."""
+    """Line source for a CSV reader that buffers the current row."""
 
     def __init__(self, lines: Iterator[str]) -> None:
         self._lines = lines

@@ -94,7 +94,7 @@ class FileTable:
             return None
         number = _number(cell)
         if number is None:
-            raise ValueError(f"{self.locate_cell(row, column)} is {quote(cell)}; a number such as 3.5 is needed")
+            raise ValueError(f"{self.locate_cell(row, column)} is {quote(cell)}; it must be a number such as 3.5")
         return number
 
     def numbers(self, column: str) -> np.ndarray:
@@ -115,7 +115,7 @@ class FileTable:
         number = self.number(row, column)
         if number is None or not number.is_integer():
             cell = self.rows[row - 1].get(column)
-            raise ValueError(f"{self.locate_cell(row, column)} is {quote(cell)}; a whole number is needed")
+            raise ValueError(f"{self.locate_cell(row, column)} is {quote(cell)}; it must be a whole number")
         return int(number)
 
     def holds_numbers(self, column: str) -> bool:
@@ -127,7 +127,7 @@ class FileTable:
 
 
 def is_missing(cell: Any) -> bool:
-    """Return True if a cell is None, NaN, blank or a word for a missing value."""
+    """Return True if a cell is None, NaN, blank or a missing-value word."""
     if cell is None:
         return True
     if isinstance(cell, str):
@@ -190,7 +190,7 @@ def table_read(path: Path) -> FileTable:
         except FileNotFoundError:
             raise
         except DAMAGE_ERRORS as error:
-            raise ValueError(f"{path.name} is no Parquet file, or a damaged one") from error
+            raise ValueError(f"{path.name} is not a Parquet file, or is damaged") from error
         return table_of(frame, path.name)
     if ".json" in path.name.lower():
         return _of_json(path)
@@ -208,7 +208,7 @@ def _of_json(path: Path) -> FileTable:
         except (ValueError, RecursionError) as error:
             raise ValueError(f"{path.name}, line {number}: not JSON: {error_text(error)}") from None
         if not isinstance(row, dict):
-            raise ValueError(f"{path.name}, line {number}: an object {{…}} is needed")
+            raise ValueError(f"{path.name}, line {number}: it must be an object {{…}}")
         rows.append(row)
     columns = dict.fromkeys(column for row in rows for column in row)
     return FileTable(path.name, tuple(columns), tuple(rows))

@@ -31,23 +31,23 @@ if TYPE_CHECKING:
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 MAX_WHOLE_CHARS = 256 * 1024 * 1024
-"""Of JSON that is not one object a line, which must be read whole."""
+"""Maximum length of JSON that does not have one object per line, because it is read whole."""
 _HEAD_BYTES = 65536
 _GZIP_MAGIC = b"\x1f\x8b"
 _BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
 _UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 _LOOKED_AT = 50
-"""Rows of a table by which it is recognised."""
+"""Number of rows used to recognise a table."""
 _BLANK = re.compile(r"[\s,]*")
 _GOES_ON = re.compile(r"[{\[,:]\s*\Z")
-"""At the end of a line of JSON that another line continues."""
+"""Characters at the end of a JSON line that continues on the next line."""
 _DELIMITERS = (",", ";", "\t", "|")
 _SEPARATOR_LINE = re.compile(r'"?sep=(.)"?', re.IGNORECASE)
 _HIGH_BYTES = re.compile(rb"[\x80-\xff]+")
 _QUOTED_HIGH = re.compile(rb'"[^\n]*[\x80-\xff][^\n]*"')
 _NOT_IN_CP1252 = re.compile(rb"[\x81\x8d\x8f\x90\x9d]")
 _MOST_SHORT = 0.7
-"""Share of one or two bytes among runs of high bytes, above which a text is taken to be in a Western encoding."""
+"""Share of runs of one or two high bytes above which a text counts as Western-encoded."""
 
 
 class _AsUtf8(io.RawIOBase):
@@ -80,7 +80,7 @@ def open_bytes(path: Path) -> IO[bytes]:
     with _unpacked(path) as handle:
         head = _beginning(handle, _HEAD_BYTES)
     encoding = _utf_16_of(head)
-    # No line feed so far: the file's line ends are carriage returns.
+    # No line feed so far, so lines end with carriage returns.
     lone_cr = b"\r" in head[:-1] and b"\n" not in head
     if encoding is not None:
         lone_cr = b"\r" in head and b"\n" not in head
@@ -157,7 +157,7 @@ def is_gzip(path: Path) -> bool:
 def _beginning(handle: IO[bytes], n_bytes: int) -> bytes:
     data = b""
     with contextlib.suppress(*_BROKEN):
-        # Read in pieces: the data before the point where a gzip is truncated are valid.
+        # Read in pieces, because the data before a gzip's truncation are valid.
         while len(data) < n_bytes and (piece := handle.read(1024)):
             data += piece
     return data
@@ -187,7 +187,7 @@ def head_of(path: Path, n_bytes: int = _HEAD_BYTES) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TableShape:
-    """Delimiter of a CSV, with number and kind of lines before its header."""
+    """Delimiter of a CSV, and the lines before its header."""
 
     delimiter: str
     n_before: int = 0
@@ -219,7 +219,7 @@ def shape_of(head: str) -> TableShape:
         notes.append(f"Cells are separated by {delimiter}")
     if titles:
         title_text = quote(titles[0], 60)
-        notes.append(f"{len(titles)} line{'s' * (len(titles) > 1)} above the header left out: {title_text}")
+        notes.append(f"{len(titles)} line{'s' * (len(titles) > 1)} above the header skipped: {title_text}")
     return TableShape(delimiter, n_before, tuple(notes))
 
 
@@ -326,8 +326,8 @@ def _objects(path: Path) -> Iterator[tuple[int, str] | Skipped]:
     if len(text) > MAX_WHOLE_CHARS:
         yield Skipped(
             1,
-            f"JSON that is not one object per line is read up to {MAX_WHOLE_CHARS:,} characters; "
-            "write one object per line, such as by: jq -c '.[]' FILE",
+            f"JSON without one object per line can have up to {MAX_WHOLE_CHARS:,} characters; write one object per "
+            "line, for example with: jq -c '.[]' FILE",
         )
         return
     decoder = json.JSONDecoder()
@@ -345,20 +345,20 @@ def _objects(path: Path) -> Iterator[tuple[int, str] | Skipped]:
         except json.JSONDecodeError as error:
             wrong = line + text.count("\n", position, error.pos)
             problem = error.msg.removesuffix(" at")
-            yield Skipped(wrong, f"not JSON: {problem}; nothing behind it is read")
+            yield Skipped(wrong, f"not JSON: {problem}; the rest is not read")
             return
         except (ValueError, RecursionError) as error:
-            yield Skipped(line, f"not JSON: {error_text(error)}; nothing behind it is read")
+            yield Skipped(line, f"not JSON: {error_text(error)}; the rest is not read")
             return
         n_values += 1
         yield (max(line, n_values) if in_array else line), text[position:end]
         position = end
     if in_array and position == len(text):
-        yield Skipped(line, "the JSON array breaks off: its ] is missing")
+        yield Skipped(line, "the JSON array is truncated: its ] is missing")
 
 
 PlainRows = Iterator[Mapping[str, Any] | Skipped]
-"""Rows of a table in Parquet or JSON, cells by column."""
+"""Rows of a Parquet or JSON table, cells by column."""
 
 
 def plain_rows(path: Path) -> tuple[list[str], PlainRows] | None:
@@ -373,7 +373,7 @@ def plain_rows(path: Path) -> tuple[list[str], PlainRows] | None:
         try:
             file = parquet.ParquetFile(path)
         except DAMAGE_ERRORS as error:
-            raise ValueError(f"{path.name} is no Parquet file, or a damaged one") from error
+            raise ValueError(f"{path.name} is not a Parquet file, or is damaged") from error
         return list(file.schema_arrow.names), _parquet_rows(file, path.name)
     if head_of(path, 64).lstrip()[:1] not in ("{", "["):
         return None
@@ -417,11 +417,11 @@ def _json_rows(path: Path) -> PlainRows:
         except (ValueError, RecursionError) as error:
             yield Skipped(number, f"not JSON: {error_text(error)}")
             continue
-        yield row if isinstance(row, dict) else Skipped(number, "an object {…} is needed")
+        yield row if isinstance(row, dict) else Skipped(number, "it must be an object {…}")
 
 
 def _table_head(path: Path) -> str | None:
-    """Return the first rows of a Parquet or JSON table as CSV, or None."""
+    """Return a Parquet or JSON table's first rows as CSV, or None."""
     table = plain_rows(path)
     if table is None:
         return None
@@ -444,7 +444,7 @@ def format_for(path: Path) -> FileFormat:
     """
     head = "" if is_parquet(path) else head_of(path)
     if not head and not is_parquet(path):
-        empty = "is a damaged gzip, of which nothing can be read" if path.stat().st_size else "is empty"
+        empty = "is a damaged gzip file without readable data" if path.stat().st_size else "is empty"
         raise ValueError(f"{path.name} {empty}")
     reasons = []
     for beginning in filter(None, (_table_head(path), head)):
@@ -454,8 +454,8 @@ def format_for(path: Path) -> FileFormat:
             if explain := getattr(file_format, "why_not", None):
                 reasons.append(explain(beginning))
     if path.name.lower().endswith(".gz") and not is_gzip(path):
-        raise ValueError(f"{path.name} is a damaged gzip, of which nothing can be read")
+        raise ValueError(f"{path.name} is a damaged gzip file without readable data")
     if reason := next(filter(None, reasons), ""):
-        raise ValueError(f"{path.name} is in no format known here: {reason}")
+        raise ValueError(f"{path.name} is in an unknown format: {reason}")
     known = "; ".join(f"{entry.name}: {entry.title}" for entry in formats)
-    raise ValueError(f"{path.name} is in no format known here, it begins {quote(head)} ({known})")
+    raise ValueError(f"{path.name} is in an unknown format; it begins {quote(head)} ({known})")

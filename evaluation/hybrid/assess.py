@@ -1,4 +1,4 @@
-"""Assessment of a fit: predictions of every bot, compared with its ratings and with rival predictors.
+"""Assessment of a fit: predictions compared with ratings and rival predictors.
 
 Bots are predicted from their conversations with people and from self-play; both predictions are assessed in the
 same way.
@@ -239,7 +239,10 @@ def _reach_verdict(
     from_people: _HumanPrediction,
     from_played: SelfPlayPrediction | None,
 ) -> FitVerdict:
-    """Judge the fit with the common intercept, whatever its own setting, so that each fit has one verdict."""
+    """Judge the fit with the common intercept.
+
+    It ignores the fit's own setting, so that each fit has one verdict.
+    """
     common = replace(fit, intercept="common")
     is_common = fit.intercept == "common"
     scores = _bot_scores(common, human.design)
@@ -337,7 +340,10 @@ def _values(fit: KeptFit, human: HumanData, means: HumanMeans, bots: Mapping[str
 def _values_selfplay(
     fit: KeptFit, played: Design, means: HumanMeans, bots: Mapping[str, BotResult]
 ) -> PredictionAccuracy:
-    """Compare values predicted from self-play for rated bots, each by the fold without that bot."""
+    """Compare values predicted from self-play with the ratings.
+
+    Each bot is predicted by the fold without it.
+    """
     permuted = None
     if means.null is not None:
         features = {bot: x for bot, x in features_by_bot(played).items() if bot in means.by_bot}
@@ -370,7 +376,7 @@ def _predict(fit: KeptFit, design: Design) -> np.ndarray:
 def _bot_results(
     fit: KeptFit, human: HumanData, played: SelfPlayData | None, seed: int, *, is_other_study: bool
 ) -> dict[str, BotResult]:
-    # Bots of the same name in two studies are different bots, and intervals are unknown for another study.
+    # Bots with equal names in two studies are different bots, and intervals are unknown for another study.
     design, means = human.design, human.means
     adjusted = {} if means is None else means.by_bot()
     fitted = None if fit.means is None else fit.means.all_bots if means is None else means
@@ -423,7 +429,10 @@ def _bot_results(
 
 
 def _expected(fit: KeptFit, design: Design | None, bot: str, human: BotFeatureMeans | None) -> Interval95 | None:
-    """Return the interval of a bot's expected mean, using each fold's own intercept; None if the fit has none."""
+    """Return the interval of a bot's expected mean, or None.
+
+    It uses each fold's own intercept. None if the fit has no intervals.
+    """
     rows, values = scored_conversations(replace(fit, intercept="fold"), design, bot)
     if fit.means is None or human is None or design is None or not len(values):
         return None
@@ -435,7 +444,10 @@ def _expected(fit: KeptFit, design: Design | None, bot: str, human: BotFeatureMe
 
 
 def _combined(fit: KeptFit, design: Design | None, bot: str) -> Combined | None:
-    """Combine a bot's ratings with its prediction by the fold without it; None if the fit does not provide one."""
+    """Combine a bot's ratings with the prediction of the fold without it.
+
+    None if the fit does not provide one.
+    """
     rows, values = scored_conversations(replace(fit, intercept="fold"), design, bot)
     if fit.means is None or design is None or not len(values) or bot not in fit.means.folds:
         return None

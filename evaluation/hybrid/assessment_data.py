@@ -1,4 +1,4 @@
-"""Inputs of an assessment: conversations with people, self-play, and predictors to compare a fit with."""
+"""Inputs of an assessment: human chats, self-play, and rival predictors."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from evaluation.hybrid.rivals import Rival, compare_rivals
 from evaluation.stats.correlation import METHODS, Method
 
 BaselineLevels = Mapping[str, dict[str, BotLevel]]
-"""Correlation over bots, by baseline and method."""
+"""Correlation over bots by baseline and method."""
 RivalsOf = Callable[[Design | None], Mapping[str, Any]]
-"""Fits the rivals like `rival_folds`. Takes the self-play to predict from, or None to use the rated conversations."""
+"""Function like `rival_folds`; takes the self-play to predict from, or None for the rated conversations."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class HumanData:
         return replace(self.rated, y=self.adjusted)
 
     def ratings_by_bot(self) -> dict[str, np.ndarray]:
-        """Return the targets of each bot's rated conversations, adjusted if the fit adjusts them."""
+        """Return each bot's targets of rated conversations, adjusted if applicable."""
         ratings = {} if self.design is None else {bot: values for bot, (values, _) in self.design.rated.items()}
         if self.target is not None and self.adjusted is not None:
             ratings = {bot: self.target.y[self.target.bots == bot] for bot in ratings}
@@ -109,7 +109,7 @@ class Baselines:
 
 @dataclass(frozen=True, slots=True)
 class HumanMeans:
-    """Mean rating of each bot, with the tests for scores that predict it."""
+    """Mean rating of each bot, with tests of scores that predict it."""
 
     by_bot: Mapping[str, float]
     significant: SignificantPairs

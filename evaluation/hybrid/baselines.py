@@ -28,12 +28,15 @@ BASELINES = {
     "number_of_turns": "n_turns",
     "log_number_of_turns": "log_n_turns",
 }
-"""Trivial predictors by name, with the column each one uses: one of `LENGTHS` if the table has it, or its logarithm."""
+"""Trivial predictors by name, with their columns: one of `LENGTHS` if the table has it, or its logarithm."""
 GROUP = "group"
 
 
 def with_indicators(human: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
-    """Add 0/1 columns for all labels of `group` but the first; return the table and the column names."""
+    """Add indicator columns of `group`; return table and column names.
+
+    The first label is the reference.
+    """
     if GROUP not in human.columns:
         return human, []
     labels = human[GROUP].astype(str)
@@ -44,7 +47,7 @@ def with_indicators(human: pd.DataFrame) -> tuple[pd.DataFrame, list[str]]:
 def baselines_of(
     rated: Design, groups: Sequence[str], intercept: Intercept, seed: int, selfplay: Design | None = None
 ) -> dict[str, dict[str, BotLevel]]:
-    """Predict each bot from the others by one trivial column at a time.
+    """Predict each bot from the others, by one trivial column at a time.
 
     Args:
         selfplay: self-play conversations to predict from, instead of the conversations used for fitting. A bot's group
@@ -98,7 +101,7 @@ def _baseline(
 
 
 def _selfplay_means(selfplay: Design, columns: Sequence[str], means: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return the self-play means of the columns for bots present in both tables.
+    """Return self-play means of the columns, for bots in both tables.
 
     If `selfplay` lacks a column, the bots keep the means they already have.
     """

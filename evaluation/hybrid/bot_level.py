@@ -1,4 +1,4 @@
-"""Correlation over bots: coefficient, null distribution, pair order, reliability ceiling and influence.
+"""Correlation over bots, with null distribution, reliability ceiling and influence.
 
 The ceiling is the reliability of the human bot means: the intraclass correlation of form (1, k), with its interval from
 the F distribution. Influence is measured by leaving each bot out of the correlation. Uncertainty comes from resampling
@@ -22,7 +22,7 @@ from evaluation.stats.correlation import Correlation, rowwise, within_groups
 from evaluation.stats.icc import icc
 
 Intercept = Literal["fold", "common"]
-"""Intercept of the predictions for left-out bots: one per fold, or one common to all."""
+"""Intercept of predictions for left-out bots: one per fold or one for all."""
 INTERCEPTS: tuple[Intercept, ...] = ("fold", "common")
 PREFERRED_INTERCEPT: Intercept = "common"
 """Default intercept of every command, form and function.
@@ -31,18 +31,18 @@ With one intercept per fold, as in the paper, a prediction starts from the mean 
 exactly when the left-out bot is good, so uninformative features correlate at nearly −1. With the common intercept they
 correlate at about 0.
 """
-INTERCEPT_NAMES: dict[str, str] = {"common": "one intercept for all folds", "fold": "an intercept for each fold"}
+INTERCEPT_NAMES: dict[str, str] = {"common": "one intercept for all folds", "fold": "one intercept per fold"}
 
 
 Permuted = tuple[np.ndarray, np.ndarray] | None
-"""Predictions after refitting on permuted means, and those means, (P, K) each; None with too few bots."""
+"""Predictions after refitting on permuted means, and these means, (P, K) each; None with too few bots."""
 NullOf = Callable[..., Permuted]
-"""Takes mean features by bot, and whether the intercept is `common`."""
+"""Function of mean features by bot, and of whether the intercept is `common`."""
 
 
 @dataclass(frozen=True, slots=True)
 class BotLevel:
-    """Correlation over bots, with the coefficient that chance exceeds 5 % of the time."""
+    """Correlation over bots, with its 5 % critical value under chance."""
 
     correlation: Correlation
     null95: float | None
@@ -100,7 +100,7 @@ _NEARLY_1 = 1 - 1e-12
 
 @dataclass(frozen=True, slots=True)
 class BotMeanCeiling:
-    """Reliability of the human means, which limits how well predictions can correlate with them.
+    """Reliability of the human means, which limits correlations with them.
 
     Attributes:
         reliability: share of the variance of bot means that is due to the bots, from 0 to 1; None if undefined.
@@ -130,7 +130,7 @@ class BotLevelDiagnostics:
 
     Attributes:
         intercepts: by intercept, `fold` and `common`: Pearson's r over bots and the pairs.
-        ceiling: see `Ceiling`.
+        ceiling: reliability of the human means.
         influence: by bot, r without that bot minus r over all bots (predictions unchanged).
         over_conversations: 95 % interval of Pearson's r over bots in new samples of the same size from these bots.
         within_group: Pearson's r after subtracting each group's mean; None without groups.
@@ -159,7 +159,9 @@ class BotLevelDiagnostics:
 
 
 def ceiling_of(ratings: Mapping[str, np.ndarray]) -> BotMeanCeiling:
-    """Estimate the reliability of the bots' mean ratings, assuming conversations are independent within bots.
+    """Estimate the reliability of the bots' mean ratings.
+
+    Conversations are assumed to be independent within bots.
 
     Args:
         ratings: targets of each bot's rated conversations.
@@ -167,8 +169,8 @@ def ceiling_of(ratings: Mapping[str, np.ndarray]) -> BotMeanCeiling:
     bots = [values for values in ratings.values() if len(values) > 1]
     if len(bots) < FEWEST_BOTS:
         explanation = (
-            f"{pluralise(len(bots), 'bot')} with two rated conversations; {FEWEST_BOTS} are needed to "
-            "see how far means agree with themselves"
+            f"{pluralise(len(bots), 'bot')} with two rated conversations; {FEWEST_BOTS} are needed to estimate the "
+            "reliability of means"
         )
         reason = Reason("few_bots_for_reliability", explanation, n_bots=len(bots), needed=FEWEST_BOTS)
         return BotMeanCeiling(None, None, None, None, reason)
@@ -178,13 +180,16 @@ def ceiling_of(ratings: Mapping[str, np.ndarray]) -> BotMeanCeiling:
     reliability = icc(table, "icc1_k")
     if reliability.value is None or reliability.low is None or reliability.high is None:
         return BotMeanCeiling(None, None, None, None, reliability.reason)
-    # A share of variance cannot be negative; by chance the means can differ less than expected from noise alone.
+    # A share of variance cannot be negative, but by chance means can differ less than expected from noise alone.
     value, low, high = (max(0.0, end) for end in (reliability.value, reliability.low, reliability.high))
     return BotMeanCeiling(value, low, high, float(np.sqrt(value)) if value > 0 else None)
 
 
 def influence_of(predicted: Sequence[float], human: Sequence[float], bots: Sequence[str]) -> dict[str, float | None]:
-    """Return the change of r without each bot (leave-one-out), by bot; None with fewer than four bots."""
+    """Return the change of r without each bot, by bot.
+
+    None with fewer than four bots.
+    """
     x, y = np.asarray(predicted, dtype=float), np.asarray(human, dtype=float)
     if len(x) < 4:
         return dict.fromkeys(bots)
@@ -197,13 +202,13 @@ def influence_of(predicted: Sequence[float], human: Sequence[float], bots: Seque
 
 
 def most_influential(influence: Mapping[str, float | None]) -> str | None:
-    """Return the bot whose removal changes r most in either direction; None if no change is known."""
+    """Return the bot whose removal changes r most, or None."""
     changes = {bot: abs(change) for bot, change in influence.items() if change is not None}
     return max(changes, key=lambda bot: changes[bot], default=None)
 
 
 def interval_over_conversations(bots: Sequence[tuple[np.ndarray, np.ndarray]], seed: int) -> tuple[float, float] | None:
-    """Return the 95 % interval of r over bots for as many new conversations of the same bots.
+    """Return the 95 % interval of r over new conversations of the bots.
 
     The observed r and a new one both contain noise, and neither is larger on average: on Fisher's scale their
     difference has mean 0 and twice the variance of one. This variance is estimated by redrawing each bot's two means,
@@ -247,7 +252,10 @@ def interval_over_conversations(bots: Sequence[tuple[np.ndarray, np.ndarray]], s
 def within_groups_of(
     predicted: Mapping[str, float], human: Mapping[str, float], groups: Mapping[str, str]
 ) -> Correlation | None:
-    """Correlate over bots after subtracting each group's mean on both sides; None if no bot has a group."""
+    """Correlate over bots within groups; None without groups.
+
+    Each group's mean is subtracted on both sides.
+    """
     bots = [bot for bot in predicted if bot in human and bot in groups]
     if len({groups[bot] for bot in bots}) < 2:
         return None

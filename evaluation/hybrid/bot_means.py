@@ -15,13 +15,16 @@ from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.rating_noise import RatingNoise, adjusted_means
 
 _ROUNDING = 1e-9
-"""A within-bot standard deviation below this share of the column's size is rounding."""
+"""Share of the column's size below which a within-bot standard deviation is rounding error."""
 _NORMAL = 1e6
 """Degrees of freedom above which Student's distribution is treated as normal."""
 
 
 class NoNoise(HybridError):
-    """Error raised when ratings do not vary within any bot, so the noise of a mean is unknown."""
+    """Error for ratings that do not vary within any bot.
+
+    The noise of a mean is then unknown.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,11 +61,14 @@ class BotFeatureMeans:
         return dict(zip(self.bots, self.rating.tolist(), strict=True))
 
     def df_of(self, bot: str) -> float:
-        """Return the degrees of freedom of the variance of a bot's mean rating."""
+        """Return the degrees of freedom of a mean rating's variance."""
         return float(self.df[self.bots.index(bot)])
 
     def interval_of(self, bot: str) -> tuple[float, float]:
-        """Return the 95 % interval of a bot's true mean from its ratings alone, by Student's t."""
+        """Return the 95 % interval of a bot's true mean by its ratings alone.
+
+        By Student's t.
+        """
         from scipy import stats
 
         middle, half = self.by_bot()[bot], float(stats.t.ppf(0.975, self.df_of(bot)))
@@ -70,7 +76,9 @@ class BotFeatureMeans:
         return middle - half, middle + half
 
     def new_ratings(self, bot: str) -> tuple[int, float]:
-        """Return n, and the variance of the mean of n further ratings around the bot's true mean.
+        """Return n and the variance of the mean of n new ratings.
+
+        The variance is around the bot's true mean.
 
         n is the bot's number of ratings, assumed to be collected in the same way; for a bot without ratings, the median
         of the others.
@@ -81,7 +89,9 @@ class BotFeatureMeans:
         return round(float(np.median(self.n))), self.variance / float(np.median(self.n_eff))
 
     def noise_for_fold(self, index: int, fold: BotFeatureMeans) -> tuple[float, np.ndarray]:
-        """Return the error variance of a bot's mean, and its covariance with the others', in the fold's units.
+        """Return the error variance of a bot's mean and its covariances.
+
+        Covariances are with the other bots' means; units are the fold's.
 
         Args:
             index: number of the bot.
@@ -106,7 +116,10 @@ class BotFeatureMeans:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> BotFeatureMeans:
-        """Read the output of `to_json`. Fits of earlier versions did not include raters in the noise."""
+        """Read the output of `to_json`.
+
+        Noise of fits of earlier versions does not include raters.
+        """
         arrays = {name: np.array(value[name], dtype=float) for name in ("x", "scale", "rating", "n")}
         n_eff = np.array(value["n_eff"], dtype=float)
         noise = np.array(value["noise"], dtype=float) if "noise" in value else np.diag(1 / n_eff)
@@ -121,7 +134,7 @@ class BotFeatureMeans:
 
 
 class BotSums:
-    """Rated conversations in reduced form, so that refitting any subset of bots is cheap.
+    """Rated conversations in reduced form, for cheap refits.
 
     Args:
         x: (n, p) features.
@@ -145,7 +158,10 @@ class BotSums:
         self._n = np.bincount(ratings.row, minlength=len(y))
 
     def adjusted(self) -> np.ndarray:
-        """Return each conversation's mean rating less the effects of its raters, learned on all bots: (n,)."""
+        """Return each conversation's mean rating minus rater effects, (n,).
+
+        Rater effects are estimated on all bots.
+        """
         everybody = np.ones(len(self.bots), dtype=bool)
         return adjusted_means(self._y, self._codes, self._ratings, everybody).rows
 

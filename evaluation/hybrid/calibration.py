@@ -92,7 +92,7 @@ def effective_ratings(
 
 FEWEST_BOTS = 3
 FEWEST_BOTS_PARTIAL = 6
-"""Minimum number of bots for an interval of r given two variables."""
+"""Minimum number of bots for an interval of the partial correlation given two variables."""
 FEWEST_BOTS_ERRORS = 5
 """Minimum number of bots for an interval from the errors of the other bots."""
 FEWEST_BOTS_SLOPE = 8
@@ -247,7 +247,7 @@ def _few_bots(n: int, needed: int) -> Reason:
 
 
 def others_mean(y: np.ndarray) -> np.ndarray:
-    """Return for each bot the mean of the others, (P, K) from (P, K)."""
+    """Return the mean of the other bots for each bot: (P, K) → (P, K)."""
     return np.asarray((y.sum(axis=1, keepdims=True) - y) / (y.shape[1] - 1))
 
 
@@ -258,7 +258,10 @@ def q_squared(predicted: np.ndarray, human: np.ndarray) -> np.ndarray:
 
 
 def calibration(predicted: np.ndarray, human: np.ndarray) -> tuple[float | None, tuple[float, float] | None]:
-    """Return the slope of human on predicted means with its 95 % interval; None if undefined."""
+    """Return the slope of human on predicted means with its 95 % interval.
+
+    None if undefined.
+    """
     from scipy import stats
 
     if len(predicted) < 3 or np.ptp(predicted) <= 1e-12 * max(np.abs(predicted).max(), 1e-300):
@@ -271,7 +274,7 @@ def calibration(predicted: np.ndarray, human: np.ndarray) -> tuple[float | None,
 def intervals_by_errors(
     predicted: Mapping[str, float], human: Mapping[str, float], n_ratings: Mapping[str, int]
 ) -> dict[str, Interval95]:
-    """Return an interval of each bot's human mean, based on the prediction errors of the other bots.
+    """Return intervals of human means based on other bots' errors.
 
     The half width is Student's t with K − 2 degrees of freedom times the root mean square error of the other K − 1
     bots; each of these errors involves one mean estimated from K − 2 or more bots. In simulated studies of 5 to 12 bots
@@ -297,7 +300,10 @@ def intervals_by_errors(
 
 
 def interval_score(ends: tuple[float, float], value: float, alpha: float = 0.05) -> float:
-    """Return the width of an interval, plus 2/alpha times the distance if the value lies outside."""
+    """Return the interval score: width plus a penalty outside.
+
+    The penalty is 2/alpha times the distance to the interval.
+    """
     low, high = ends
     return high - low + 2 / alpha * max(low - value, value - high, 0.0)
 
@@ -305,7 +311,10 @@ def interval_score(ends: tuple[float, float], value: float, alpha: float = 0.05)
 def _partial(
     x: np.ndarray, y: np.ndarray, bots: Sequence[str], lengths: Mapping[str, np.ndarray]
 ) -> Correlation | None:
-    """Return the partial correlation of both sides given the lengths; None if the lengths are unknown."""
+    """Return the partial correlation given the lengths, or None.
+
+    None if the lengths are unknown.
+    """
     if any(bot not in lengths for bot in bots):
         return None
     n = len(bots)
@@ -333,7 +342,7 @@ def _partial(
 
 
 CONFLICT = 2.5
-"""Standard errors between prediction and ratings above which they contradict each other."""
+"""Distance in standard errors above which prediction and ratings conflict."""
 
 NOT_ADJUSTED = Reason("not_adjusted", "no mean adjusted for raters: no bot has two of these ratings that differ")
 NOT_COMBINED = Reason(
@@ -345,7 +354,7 @@ NOT_COMBINED = Reason(
 
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """Mean of a bot from its ratings alone, and from ratings and prediction combined.
+    """Mean of a bot from its ratings, alone and combined with the prediction.
 
     Attributes:
         ratings, together: the two means.
@@ -364,7 +373,10 @@ class Combined:
 
     @property
     def conflict(self) -> bool:
-        """True if ratings and prediction conflict: the bot may be unlike the others, which the model does not cover."""
+        """True if ratings and prediction conflict.
+
+        The bot may then be unlike the others, which the model does not cover.
+        """
         return abs(self.z) > CONFLICT
 
     def to_json(self) -> dict[str, Any]:
@@ -381,7 +393,7 @@ class Combined:
 
 
 def combine(expected: Mixture, ratings: float, noise: Noise, n: int, *, variance: float, df: float) -> Combined:
-    """Combine the prediction of a bot's true mean with the mean of its ratings.
+    """Combine a bot's predicted true mean with its mean rating.
 
     Args:
         expected: one mixture, made without the bot's ratings.

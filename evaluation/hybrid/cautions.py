@@ -19,9 +19,9 @@ from evaluation.hybrid.results import BotResult, KeptFit
 from evaluation.hybrid.verdict import FEW_BOTS
 
 FAR = 3
-"""Standard deviations beyond which a bot's mean feature counts as far from the conversations of the fit."""
+"""Standard deviations above which a bot's mean feature is far from the conversations of the fit."""
 COLLINEAR = 30
-"""Condition number above which single weights mean little (Belsley, Kuh and Welsch 1980)."""
+"""Condition number above which single weights are unreliable (Belsley, Kuh and Welsch 1980)."""
 
 
 def cautions_of(fit: KeptFit, design: Design | None, n_rated: int) -> tuple[Finding, ...]:
@@ -30,7 +30,7 @@ def cautions_of(fit: KeptFit, design: Design | None, n_rated: int) -> tuple[Find
     `few_bots`; `fold_intercept`: each fold's own intercept includes the left-out bot's mean with a minus sign, so
     uninformative features correlate at nearly −1; `constant_features`: dropped in at least one fold; `collinear`;
     `partly_rated`: conversations counted as unrated because a target dimension is missing; `undefined_features`:
-    conversations left out.
+    skipped conversations.
 
     Args:
         n_rated: number of rated bots.
@@ -46,7 +46,7 @@ def cautions_of(fit: KeptFit, design: Design | None, n_rated: int) -> tuple[Find
         cautions.append(finding("constant_features", features=dropped))
     worst = max((line.condition or 0.0 for line in fit.folds.values()), default=0.0)
     if worst > COLLINEAR:
-        # JSON has no infinity: None where one feature is a sum of others.
+        # JSON has no infinity, so None if one feature is a sum of others.
         cautions.append(finding("collinear", condition=worst if np.isfinite(worst) else None))
     if design is not None and design.n_partly_rated:
         cautions.append(finding("partly_rated", n_conversations=design.n_partly_rated))
@@ -56,7 +56,10 @@ def cautions_of(fit: KeptFit, design: Design | None, n_rated: int) -> tuple[Find
 
 
 def beyond_scale_of(fit: KeptFit, bots: Mapping[str, BotResult]) -> list[Finding]:
-    """Find bots predicted beyond the ends of the rating scale, which a linear model can exceed."""
+    """Find bots with predictions outside the rating scale.
+
+    A linear model can exceed it.
+    """
     if fit.scale_range is None:
         return []
     low, high = fit.scale_range
@@ -71,7 +74,9 @@ def beyond_scale_of(fit: KeptFit, bots: Mapping[str, BotResult]) -> list[Finding
 
 
 def extrapolations_of(fit: KeptFit, *designs: Design | None) -> list[Finding]:
-    """Find bots whose conversations lie far from those of the fit, where a linear model is unreliable.
+    """Find bots whose conversations are far from those of the fit.
+
+    A linear model is unreliable there.
 
     For example, a bot that repeats its partner has higher similarities than any real conversation, and a high score.
     """
@@ -92,7 +97,9 @@ def extrapolations_of(fit: KeptFit, *designs: Design | None) -> list[Finding]:
 
 
 def shifts_of(shifts: Mapping[str, Mapping[str, float]]) -> list[Finding]:
-    """Find blocks in which self-play is further from conversations with people than any rated bot from the others.
+    """Find feature blocks in which self-play is unusually far from human chats.
+
+    That is, further than any rated bot from the others.
 
     The process then extrapolates, and its intervals widen.
     """
@@ -113,7 +120,9 @@ def unused(fit: KeptFit, line: LinearPredictor) -> tuple[str, ...]:
 
 
 def with_errors(bots: Mapping[str, BotResult], predicted: Mapping[str, float]) -> dict[str, BotResult]:
-    """Return the bots with intervals based on the errors of the others, for fits without intervals.
+    """Return the bots with intervals based on the others' errors.
+
+    For fits without intervals.
 
     Args:
         predicted: with each fold's own intercept.

@@ -28,13 +28,13 @@ _COLUMN = re.compile(r"(embedding_(?:user|bot))_\d{3,}")
 
 
 def block_of(column: str) -> str | None:
-    """Return the embedding block that a column of a retired fit belongs to; None for an ordinary feature."""
+    """Return the embedding block of a retired fit's column, or None."""
     match = _COLUMN.fullmatch(column)
     return match[1] if match else None
 
 
 def shown_names(columns: Sequence[str]) -> list[str]:
-    """Return the columns, with each block named once instead of listing its columns."""
+    """Return the columns, with each block as a single name."""
     return list(dict.fromkeys(block_of(column) or column for column in columns))
 
 
@@ -55,7 +55,10 @@ PAPER_FEATURES = (
 
 
 class HybridError(Exception):
-    """Error for a hybrid metric that cannot be fitted or applied; the message gives the reason and a remedy."""
+    """Error of a hybrid metric that cannot be fitted or applied.
+
+    The message gives the reason and a remedy.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +77,7 @@ class Design:
             undefined features.
         rated: for each bot, targets and participants of its rated conversations, including those with undefined
             features.
-        n_dropped: conversations left out because a feature is undefined.
+        n_dropped: number of conversations skipped because a feature is undefined.
         dropped: number of these conversations in which each feature, or block of embeddings, is undefined.
         n_partly_rated: number of rated conversations that lack a target dimension and so have no target.
     """
@@ -207,7 +210,7 @@ def _mean_by_bot(values: np.ndarray, bots: np.ndarray) -> dict[str, float]:
 METRICS = "metrics"
 """Name of the block of all features that are metric columns."""
 OTHERS = "others"
-"""Name of the block for features of a process that none of its own blocks names."""
+"""Name of the block for features of a process that belong to no other block."""
 
 EMOTION_FEATURES = tuple(f"emotion_{label}_user" for label in LABELS)
 """Columns of the metric `emotions`."""
@@ -250,7 +253,7 @@ class Preset:
     parts: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
     def parts_of(self, features: Sequence[str]) -> dict[str, list[int]]:
-        """Return by block the numbers of the features that belong to it; blocks without any are left out."""
+        """Return the feature numbers of each block, without empty blocks."""
         owner = {name: part for part, names in self.parts for name in names}
         parts: dict[str, list[int]] = {part: [] for part, _ in (*self.parts, (OTHERS, ()))}
         for number, name in enumerate(features):
@@ -283,7 +286,10 @@ RETIRED = {"strong@2": "Confab 0.9.0 up to revision 28f5f300 (28 November 2026)"
 
 
 def refuse_retired(name: str, version: str = "") -> None:
-    """Raise HybridError for a retired preset, naming the version that can apply its fits."""
+    """Raise HybridError for a retired preset.
+
+    The message names the version that can apply its fits.
+    """
     for retired in (name, f"{name}@{version}"):
         if retired in RETIRED:
             raise HybridError(
@@ -312,7 +318,10 @@ LENGTHS = ("words_user", "n_turns")
 
 
 def log_lengths(extra: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Return log(1 + words per message) and log turns by name, for the columns present; NaN if both are missing."""
+    """Return log(1 + words per message) and log turns by name.
+
+    Only for columns present; NaN if both are missing.
+    """
     lengths = {}
     if "words_user" in extra:
         words = np.asarray(extra["words_user"], dtype=float)
@@ -324,7 +333,10 @@ def log_lengths(extra: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def column_means(design: Design, names: Sequence[str]) -> dict[str, np.ndarray]:
-    """Return each bot's (p,) means of columns, or logarithms of lengths, over its complete conversations."""
+    """Return each bot's (p,) means of columns over complete conversations.
+
+    `LENGTHS` are on the log scale.
+    """
     columns = {**design.extra, **log_lengths(design.extra)}
     if not set(names) <= columns.keys():
         return {}
@@ -337,5 +349,5 @@ def column_means(design: Design, names: Sequence[str]) -> dict[str, np.ndarray]:
 
 
 def lengths_by_bot(design: Design) -> dict[str, np.ndarray]:
-    """Return each bot's mean log(1 + words per message) and mean log turns, (2,), where both are known."""
+    """Return each bot's mean log lengths, (2,), where both are known."""
     return column_means(design, ("log_words_user", "log_n_turns"))

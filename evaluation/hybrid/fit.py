@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 N_DRAWS = 500
 MOST_NAMED = 10
-"""Number of undefined features listed in an error."""
+"""Maximum number of undefined features listed in an error."""
 
 
 def _identity(
@@ -82,7 +82,7 @@ def fit_process(
     ratings: Ratings | None,
     metric_identities: Mapping[str, Any] | None,
 ) -> tuple[KeptFit, ProcessFolds]:
-    """Fit a Gaussian process of bot means, without each bot and with all of them."""
+    """Fit a Gaussian process of bot means: each fold and all bots."""
     codes, names = _codes(rated.bots)
     engine = ProcessFolds(
         rated.x,
@@ -114,7 +114,9 @@ def fit_process(
 def means_given(
     rated: Design, targets: Sequence[str], ratings: Ratings | None
 ) -> tuple[BotFeatureMeans | None, np.ndarray | None]:
-    """Reduce the ratings that a stored fit is applied to, as `fit_process` does for fitting.
+    """Reduce the ratings to which a stored fit is applied.
+
+    The reduction is that of `fit_process`.
 
     Returns:
         The bots' means, None if no two ratings of a bot differ; and (n,) targets minus rater effects.
@@ -143,7 +145,10 @@ def fit_least_squares(
     seed: int,
     metric_identities: Mapping[str, Any] | None,
 ) -> tuple[KeptFit, Factors, Influence]:
-    """Fit by least squares: each fold with `RowBlocks`, all bots with statsmodels for influence diagnostics."""
+    """Fit by least squares: each fold and all bots.
+
+    Folds use `RowBlocks`, the fit on all bots statsmodels, for influence diagnostics.
+    """
     factors = Factors(rated.x, rated.y, rated.bots)
     folds = {bot: factors.line(factors.leave_out(k)) for k, bot in enumerate(factors.bots)}
     full_line, carrying = fit_all_bots(
@@ -215,8 +220,8 @@ def fit_hybrid(
     n_bots = len(set(rated.bots))
     if n_bots < MIN_BOTS:
         raise HybridError(
-            f"{pluralise(n_bots, 'bot')} with rated conversations of which all features are defined; "
-            f"leave-bot-out needs at least {MIN_BOTS} ({pluralise(len(design.rated), 'bot')} rated, "
+            f"{pluralise(n_bots, 'bot')} with rated conversations and all features defined; leave-bot-out needs at "
+            f"least {MIN_BOTS} ({pluralise(len(design.rated), 'bot')} rated, "
             f"{pluralise(design.n_dropped, 'conversation')} with an undefined feature{_undefined(design)})"
         )
     null: NullOf
@@ -289,7 +294,7 @@ def apply_fit(
     """
     refuse_retired(fit.preset, fit.identity.version)
     if human is None and selfplay is None:
-        raise HybridError("nothing to apply the fit to: give a study or a self-play run")
+        raise HybridError("nothing to apply the fit to; give a study or a self-play run")
     targets = fit.targets if targets is None else tuple(targets)
     scale = None if human is None else _scale(ratings, targets)
     is_rated = human is not None and all(target in human.columns for target in targets)
@@ -298,8 +303,8 @@ def apply_fit(
         cautions.append(finding("scale_unknown", of_fit=fit.scale_range is None, of_ratings=scale is None))
     if scale is not None and fit.scale_range is not None and scale != fit.scale_range:
         raise HybridError(
-            f"the fit predicts {', '.join(fit.targets)} on a scale of {_ends(fit.scale_range)}, and "
-            f"{', '.join(targets)} is rated on {_ends(scale)}; fit to ratings on {_ends(scale)}"
+            f"the fit predicts {', '.join(fit.targets)} on a scale of {_ends(fit.scale_range)}, but "
+            f"{', '.join(targets)} is rated on {_ends(scale)}; use a fit to ratings on {_ends(scale)}"
         )
     significant = SignificantPairs()
     if human is None:
@@ -345,7 +350,7 @@ def apply_fit(
 
 
 def _undefined(design: Design) -> str:
-    """List the undefined features with their number of conversations, most frequent first; empty if none."""
+    """List undefined features with counts, most frequent first; may be empty."""
     counts = sorted(((n, name) for name, n in design.dropped.items() if n), reverse=True)
     parts = [f"{name} in {n}" for n, name in counts[:MOST_NAMED]]
     if len(counts) > MOST_NAMED:
@@ -354,7 +359,10 @@ def _undefined(design: Design) -> str:
 
 
 def _scale(ratings: Ratings | None, targets: Sequence[str]) -> tuple[float, float] | None:
-    """Return the ends of the scale of the targets' mean; None if one is unknown or inferred from the answers."""
+    """Return the ends of the scale of the targets' mean, or None.
+
+    None if a scale is unknown or inferred from the answers.
+    """
     dimensions = () if ratings is None else ratings.dimensions
     known = {dimension.key: dimension for dimension in dimensions if not dimension.inferred}
     if any(target not in known for target in targets):
@@ -370,7 +378,7 @@ def _instrument(ratings: Ratings | None, targets: Sequence[str]) -> dict[str, An
             "title": dimension.title,
             "scale": [float(dimension.low), float(dimension.high)],
             "labels": [dimension.low_label, dimension.high_label],
-            # Answers of an unknown direction count as those of which high is good, so both are one instrument.
+            # An unknown direction counts as "high is good", so that both are the same instrument.
             "direction": "low is good" if dimension.reversed else "high is good",
         }
         for dimension in (() if ratings is None else ratings.dimensions)
@@ -409,4 +417,4 @@ def _check(targets: tuple[str, ...], intercept: str, names: tuple[str, ...]) -> 
     for kind, choices in (("feature", names), ("target", targets)):
         twice = [name for i, name in enumerate(choices) if name in choices[:i]]
         if twice:
-            raise HybridError(f"the {kind} {quote(twice[0])} is named twice")
+            raise HybridError(f"the {kind} {quote(twice[0])} is given twice")

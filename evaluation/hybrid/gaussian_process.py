@@ -42,7 +42,7 @@ from evaluation.hybrid.least_squares import LinearPredictor
 
 _HALVINGS = 50
 _TAIL = 10.0
-"""In standard deviations of a component; a normal beyond has less than 1e-22."""
+"""Search range in standard deviations of a component; the mass of a normal beyond it is below 1e-22."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +140,7 @@ class Mixture:
         )
 
     def quantile(self, share: float) -> np.ndarray:
-        """Return the (P,) quantiles at a share between 0 and 1, by bisection.
+        """Return the (P,) quantiles at a share, by bisection.
 
         Raises:
             ValueError: if the share is not between 0 and 1.
@@ -148,7 +148,7 @@ class Mixture:
         from scipy.special import ndtr
 
         if not 0 < share < 1:
-            raise ValueError(f"share is {share}; it must lie between 0 and 1")
+            raise ValueError(f"share is {share}; it must be between 0 and 1")
         spread = np.sqrt(self.variances)
         low = (self.means - _TAIL * spread).min(axis=1)
         high = (self.means + _TAIL * spread).max(axis=1)
@@ -170,16 +170,16 @@ class Mixture:
 
 
 RESIDUAL_VARIANCE_GRID = (0.002, 0.01, 0.04, 0.15, 0.5)
-"""Variance between bots that no feature explains, in units of that of a rating."""
+"""Grid of the between-bot variance that no feature explains, in units of a rating's variance."""
 BLOCK_VARIANCE_GRID = (0.0, 0.01, 0.05, 0.2, 0.8)
-"""Variance between bots that a block explains, in the same units."""
+"""Grid of the between-bot variance that a block explains, in the same units."""
 PRIOR_MEDIAN, PRIOR_SIGMA = 0.05, 1.5
-"""Of the log-normal density of the whole variance between bots."""
+"""Parameters of the log-normal prior of the total variance between bots."""
 
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """Posterior on the grid of A tau and H theta, given P vectors of mean ratings.
+    """Grid posterior of A tau and H theta for P vectors of mean ratings.
 
     Attributes:
         weights: (A, P, H), summing to 1 for each vector.
@@ -194,7 +194,9 @@ class Posterior:
 
 @dataclass(frozen=True, slots=True)
 class ProcessPredictions:
-    """Predictions averaged over the grid: `level + Σ_b k_b(x) · duals_b`, for each of P vectors.
+    """Predictions averaged over the grid, for P vectors.
+
+    `level + Σ_b k_b(x) · duals_b`
 
     Attributes:
         level: (P,).
@@ -225,7 +227,7 @@ class BotGaussianProcess:
         squares = np.array([float((part**2).sum()) for part in self._z])
         self._factor = np.divide(n_bots, squares, out=np.zeros(len(squares)), where=squares > 0)
         kernels = np.stack([factor * part @ part.T for factor, part in zip(self._factor, self._z, strict=True)])
-        # A block without variance explains nothing, so its tau stays at 0.
+        # A block without variance explains nothing, so its tau stays 0.
         self.taus = np.array(
             list(product(*[BLOCK_VARIANCE_GRID if factor > 0 else (0.0,) for factor in self._factor]))
         )  # (A, B)
@@ -261,7 +263,7 @@ class BotGaussianProcess:
         return Posterior(weights / weights.sum(axis=(0, 2), keepdims=True), mu, turned)
 
     def _crossed(self, turned: np.ndarray, along: np.ndarray) -> np.ndarray:
-        """Return aᵀV⁻¹m, (A, P, H), for vectors m and one vector a per tau.
+        """Return aᵀV⁻¹m, (A, P, H), for vectors m and one a per tau.
 
         All vectors are in the eigenbasis.
 
@@ -269,7 +271,7 @@ class BotGaussianProcess:
             turned: (A, P, K).
             along: (A, K).
         """
-        # Scale the smaller factor: there are many more vectors than values of theta.
+        # Scale the smaller factor, because there are many more vectors than values of theta.
         return np.asarray(turned @ (along[:, :, None] * self._inverse.swapaxes(1, 2)))
 
     def kernel(self, x: np.ndarray) -> np.ndarray:
@@ -286,7 +288,9 @@ class BotGaussianProcess:
         )
 
     def _project(self, x: np.ndarray, shared: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return kᵀ in the eigenbasis (A, K), 1ᵀV⁻¹k and the noise-free variance, both (A, H).
+        """Return kᵀ in the eigenbasis, 1ᵀV⁻¹k and the noise-free variance.
+
+        Shapes are (A, K), (A, H) and (A, H).
 
         The variance is in units of s², given mu: theta + Σ tau k_b(x, x) − kᵀV⁻¹k.
 
@@ -312,7 +316,7 @@ class BotGaussianProcess:
     def mu_with(
         self, posterior: Posterior, x: np.ndarray, rating: np.ndarray, noise: float, shared: np.ndarray
     ) -> np.ndarray:
-        """Return mu with one more bot included, (A, P, H), keeping the grid weights.
+        """Return mu with one more bot, (A, P, H), keeping the grid weights.
 
         Args:
             x: (p,) mean features of that bot.
@@ -369,7 +373,7 @@ class BotGaussianProcess:
         return ProcessPredictions(weighted.sum(axis=(0, 2)), duals.reshape(n_vectors, len(self._factor), n_bots))
 
     def predicted(self, posterior: Posterior, x: np.ndarray, mus: Sequence[np.ndarray]) -> list[np.ndarray]:
-        """Return a bot's (P,) predictions for each mu (A, P, H), without the duals."""
+        """Return a bot's (P,) predictions for each mu, without the duals."""
         turned, projected_ones, _ = self._project(x)
         crossed = self._crossed(posterior.turned, turned)
         free = (1 - projected_ones)[:, None]
@@ -391,7 +395,7 @@ class BotGaussianProcess:
         return LinearPredictor(intercept, slopes, self.used, n, None, None, tuple(names))
 
     def expected(self, posterior: Posterior, x: np.ndarray) -> Mixture:
-        """Return P mixtures for the true mean of a bot with these (p,) features.
+        """Return P mixtures for the true mean of a bot's (p,) features.
 
         Each component's variance includes the uncertainty of mu.
         """
@@ -408,6 +412,9 @@ class BotGaussianProcess:
         )
 
     def shares(self, posterior: Posterior) -> np.ndarray:
-        """Return each block's share of the variance between bots, (B,), averaged over the grid."""
+        """Return each block's share of between-bot variance, (B,).
+
+        Averaged over the grid.
+        """
         weights = posterior.weights[:, 0]
         return np.asarray((weights / self.total).sum(axis=1) @ self.taus)

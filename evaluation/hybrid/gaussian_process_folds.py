@@ -36,12 +36,12 @@ from evaluation.stats.correlation import permutations
 
 N_PERMUTATIONS = 1_000
 _AT_ONCE = 50
-"""Permutations: so that what the grid makes of them stays in a core's cache."""
+"""Permutations per step, so that the grid's arrays stay in a core's cache."""
 
 
 @dataclass(frozen=True)
 class FoldMeans:
-    """Means of each fold and of all bots, the basis of a stored fit's intervals.
+    """Means of each fold and of all bots, for a stored fit's intervals.
 
     Attributes:
         blocks: column indices by block name.
@@ -106,7 +106,9 @@ class FoldMeans:
         return {}
 
     def posterior(self, bot: str, ratings: np.ndarray, left_out: np.ndarray) -> tuple[Posterior, np.ndarray]:
-        """Return the posterior of the fold without a bot, and mu of all bots (A, P, H).
+        """Return the fold's posterior without a bot, and mu of all bots.
+
+        mu is (A, P, H).
 
         Args:
             ratings: (P, K − 1) mean ratings of the others.
@@ -118,7 +120,9 @@ class FoldMeans:
         return posterior, process.mu_with(posterior, self.all_bots.x[index], left_out, *noise)
 
     def left_out(self, bot: str, x: np.ndarray, shuffled: np.ndarray | None = None) -> list[np.ndarray]:
-        """Return (P,) predictions of a rated bot, by the fold's mu and by all bots' mu.
+        """Return (P,) predictions of a rated bot by both intercepts.
+
+        The first uses the fold's mu, the second that of all bots.
 
         Args:
             shuffled: (P, K) permuted mean ratings of all bots.
@@ -150,9 +154,9 @@ class FoldMeans:
             played: (p,) mean self-play features by bot.
 
         Returns:
-            `shift`, the root mean square over the columns of what self-play adds to the rated bots' means, or where no
-            rated bot has any, of how far the mean of all self-play lies from the rated bots' centre; and `widest`, how
-            far the rated bot furthest from the others lies from their centre with people.
+            `shift`, the root mean square over columns of the differences between self-play and human chats of the rated
+            bots (if no rated bot has self-play, between the mean of all self-play and the rated bots' centre); and
+            `widest`, the distance in human chats of the most extreme rated bot from the centre of the others.
         """
         if not played:
             return {}
@@ -271,7 +275,7 @@ class ProcessFolds:
         return predicted, shuffled[:, indices]
 
     def _permuted(self, k: int, shuffled: np.ndarray, x: np.ndarray, seed: int) -> list[np.ndarray]:
-        """Return fold k's (P,) predictions, by its own mu and by all bots' mu."""
+        """Return fold k's (P,) predictions by both intercepts."""
         key = (k, seed, x.tobytes())
         if key not in self._known:
             parts = []
@@ -287,9 +291,9 @@ class ProcessFolds:
 
 
 FEWEST_CHECKED = 4
-"""So many other bots with ratings and self-play are needed to see how far predictions from self-play err."""
+"""Minimum number of other bots with ratings and self-play for estimating the error of predictions from self-play."""
 _MULTIPLES = np.array([0.0, *np.geomspace(0.125, 256, 12)])
-"""Of the mean variance that is stated, tried as what self-play adds to it."""
+"""Candidate additional variances due to self-play, as multiples of the stated mean variance."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,8 +380,8 @@ def from_selfplay(means: FoldMeans, played: Design, human: BotFeatureMeans | Non
             expected[bot] = mixture.widened_by(added.values, added.weights)
         else:
             explanation = (
-                f"{len(other_bots)} other bots have ratings and self-play to see by how far predictions from self-play "
-                f"err; {FEWEST_CHECKED} are needed"
+                f"{len(other_bots)} other bots have ratings and self-play; {FEWEST_CHECKED} are needed to estimate "
+                "the error of predictions from self-play"
             )
             refused[bot] = Reason("selfplay_unchecked", explanation, n_bots=len(other_bots), needed=FEWEST_CHECKED)
     enough = len(checked) > FEWEST_CHECKED

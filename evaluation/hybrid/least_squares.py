@@ -1,8 +1,8 @@
 """Least squares without one bot, for every bot, with influence diagnostics.
 
-The rows of a bot enter every fold but one, so they are reduced once to their triangular factor; a fold
-stacks the other bots' factors and solves that small system. The normal equations would add up just as
-easily but lose half the digits on the nearly collinear word coherences.
+A bot's rows are part of every fold but one, so they are reduced once to a triangular factor; a fold stacks the factors
+of the other bots and solves this small system. Normal equations could be added up just as easily, but would lose half
+the digits on the nearly collinear word coherences.
 
 statsmodels computes the influence diagnostics: leverage, Cook's distance and condition number. Cook (1977), "Detection
 of influential observation in linear regression", Technometrics 19; for whole bots Cook and Weisberg (1982), section
@@ -83,7 +83,7 @@ class Factors:
             self._factors.append(_triangle(table))  # (min(n_k, p + 2), p + 2)
         full_factor = self._stacked(range(len(self.bots)))
         n = len(y)
-        # The first row of a factor of [1, features, target] contains their sums divided by ±√n.
+        # The first row of a factor of [1, features, target] contains the column sums divided by ±√n.
         self.centre = self._shift + self._unit * full_factor[0, 1:-1] / full_factor[0, 0]
         spread = self._unit * np.linalg.norm(full_factor[1:, 1:-1], axis=0) / np.sqrt(n)
         self.scale = np.where(_varying(full_factor), spread, 1.0)
@@ -93,7 +93,7 @@ class Factors:
         return len(self.centre)
 
     def _stacked(self, members: Sequence[int]) -> np.ndarray:
-        """Return the (≤ p + 2, p + 2) triangular factor of these bots' rows.
+        """Return the triangular factor of these bots' rows, (≤ p + 2, p + 2).
 
         The columns are [1, features, target].
         """
@@ -129,7 +129,7 @@ class Factors:
         return [j for j in range(len(self.bots)) if j != k]
 
     def response(self, k: int, features: np.ndarray, *, common: bool) -> tuple[np.ndarray, float]:
-        """Return fold k's prediction at one point as a linear function of the bots' mean ratings.
+        """Return fold k's prediction as a linear function of mean ratings.
 
         The prediction is linear in the ratings. With ratings written as bot mean + rest it is `weights @ bot_means +
         rest`, so other means, such as permuted ones, need no new fit.
@@ -152,7 +152,7 @@ class Factors:
         start = 0
         for j, block in zip(members, blocks, strict=True):
             stop = start + len(block)
-            # Each bot has an indicator column; the last column is the rest of the ratings.
+            # Each bot has an indicator column; the last column contains the rest of the ratings.
             right[start:stop, j] = block[:, 0]
             right[start:stop, -1] = block[:, -1] - block[:, 0] * (self.bot_means[j] - self.target_mean)
             start = stop
@@ -167,13 +167,13 @@ class Factors:
 
 
 _RCOND = 1e-13
-"""Singular values below this share of the largest are rounding: one feature is a sum of others."""
+"""Share of the largest singular value below which others are rounding error: a feature is a sum of others."""
 _CONSTANT = 1e-11
 _SAMPLE = 1000
 
 
 def _rough_standard(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Estimate the mean and the spread of each column, (p,) each, from up to a thousand rows."""
+    """Estimate each column's mean and spread, (p,), from 1,000 rows."""
     sample = x[:: max(1, len(x) // _SAMPLE)]
     shift = sample.mean(axis=0)
     spread = sample.std(axis=0)
@@ -189,7 +189,7 @@ def _triangle(table: np.ndarray) -> np.ndarray:
     size = min(turned.shape)
     factor, _, _, failed = lapack.dgeqrf(turned, lwork=64 * turned.shape[1], overwrite_a=True)
     if failed:
-        raise HybridError("the features cannot be factorised; is one of them undefined?")
+        raise HybridError("the features cannot be factorised; check for undefined values")
     return np.triu(factor[:size])
 
 
@@ -242,9 +242,9 @@ def line_from_json(value: Mapping[str, Any]) -> LinearPredictor:
 
 
 _RANK = 1e12
-"""From such a condition number on a feature is a sum of others, but for rounding."""
+"""Condition number above which a feature is a sum of others, apart from rounding."""
 N_CONVERSATIONS = 5
-"""So many conversations are named, those with the largest Cook's distances."""
+"""Number of conversations listed, those with the largest Cook's distances."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,9 @@ def dimensions_of(
     scores: Mapping[str, Mapping[str, float]],
     dimensions: Mapping[str, Mapping[str, float] | None],
 ) -> dict[str, dict[str, dict[str, Correlation]]]:
-    """Correlate the bots' scores with their means of each rating dimension (step 4 of the paper).
+    """Correlate bots' scores with their means of each rating dimension.
+
+    This is step 4 of the paper.
 
     Args:
         dimensions: means by name; None: the unadjusted means of the ratings.
@@ -196,7 +198,10 @@ def pairs_of(predicted: Mapping[str, float], human: Mapping[str, float], signifi
 def coefficients_of(
     features: Sequence[str], lines: Sequence[LinearPredictor], scale: np.ndarray
 ) -> dict[str, FeatureCoefficient]:
-    """Return each weight's mean and 90 % interval over folds with the feature."""
+    """Return each weight's mean and 90 % interval over folds.
+
+    Only folds with the feature count.
+    """
     from scipy import stats
 
     coefficients: dict[str, FeatureCoefficient] = {}
@@ -205,7 +210,7 @@ def coefficients_of(
         if block is not None:
             if block not in coefficients:
                 n = sum(block_of(feature) == block for feature in features)
-                explanation = f"{n} directions of an embedding, which mean nothing one by one"
+                explanation = f"{n} directions of an embedding, which have no individual meaning"
                 reason = Reason("embedding", explanation, n_directions=n)
                 coefficients[block] = FeatureCoefficient(None, None, None, None, None, None, reason)
             continue
@@ -278,7 +283,7 @@ def jackknife_interval(
 
 
 def bootstrap_draws(factors: Factors, n: int, seed: int) -> np.ndarray:
-    """Fit n times on resampled bots: (n, p + 1) intercepts and slopes."""
+    """Fit n times on resampled bots: (n, p + 1) intercept and slopes."""
     rng = np.random.default_rng(seed)
     n_bots = len(factors.bots)
     draws = np.empty((n, factors.n_features + 1))
@@ -322,11 +327,11 @@ def shifted_interval(expected: Mixture | None, predicted: float | None) -> tuple
 
 
 def scored_conversations(fit: KeptFit, design: Design | None, bot: str) -> tuple[np.ndarray, np.ndarray]:
-    """Return the (n,) mask of conversations in a bot's score, and their predictions."""
+    """Return a mask of scored conversations, (n,), and their predictions."""
     if design is None:
         return np.zeros(0, dtype=bool), np.zeros(0)
     rows = design.bots == bot
-    # The score is compared with the human mean of rated conversations, so it uses the same ones.
+    # The score is compared with the human mean of rated conversations, so it uses the same conversations.
     if np.isfinite(design.y[rows]).any():
         rows = rows & np.isfinite(design.y)
     return rows, fit.predict(design.x[rows], bot)
@@ -335,7 +340,7 @@ def scored_conversations(fit: KeptFit, design: Design | None, bot: str) -> tuple
 def bot_score(
     fit: KeptFit, design: Design | None, bot: str, seed: int
 ) -> tuple[float | None, tuple[float, float] | None, int]:
-    """Return a bot's mean prediction over its conversations, its 90 % interval, and their number."""
+    """Return a bot's mean prediction, its 90 % interval, and n."""
     rows, values = scored_conversations(fit, design, bot)
     if design is None or not len(values):
         return None, None, 0

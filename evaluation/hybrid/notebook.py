@@ -108,7 +108,10 @@ def targets_of(study: Study, target: str | Sequence[str] | None) -> tuple[str, .
 
 
 def rated_table(study: Study, metrics: Sequence[Metric]) -> pd.DataFrame:
-    """Return one row per rated conversation: `feature_table`, its mean ratings and its participant."""
+    """Return one row per rated conversation, with features and ratings.
+
+    Columns are those of `feature_table`, mean ratings and participant.
+    """
     human = feature_table(study, metrics)
     means = study.answers.per_conversation().drop(columns="bot")
     means = means.rename(columns={"rater": "participant"})

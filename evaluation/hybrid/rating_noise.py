@@ -34,7 +34,7 @@ from evaluation.ratings import Ratings
 from evaluation.stats.gls import Likelihood, most_likely_share
 
 MOST_RATINGS = 5
-"""More ratings of one conversation count as so many: the noise of their mean hardly falls any further."""
+"""Maximum number of ratings counted per conversation; beyond it the noise of their mean hardly decreases."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +157,7 @@ def _random_effects(value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bot
     is_active = number > 0
     n_within = len(value) - is_active.sum()
     if is_active.sum() < 2 or n_within < 1:
-        return zero  # one rating each: a rater's habit and chance cannot be told apart
+        return zero  # with one rating each, rater effects and noise cannot be separated
     rest = value - _group_means(value, bot, n_bots)[bot]
     mean = _group_means(rest, rater, n_raters)
     error = float(((rest - mean[rater]) ** 2).sum() / n_within)
@@ -183,7 +183,7 @@ def _group_means(values: np.ndarray, groups: np.ndarray, n: int) -> np.ndarray:
 
 
 _MOST_SHARE = 0.999
-"""More than this share of the variance between raters changes no mean, and makes sums lose digits."""
+"""Maximum share of variance between raters; a larger one changes no mean but costs precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,7 +280,7 @@ def _raters(value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, 
         table, np.zeros(n_raters), np.zeros((n_bots, n_bots)), np.zeros(n_raters), *(0.0, 0.0, (np.inf, np.inf))
     )
     if not len(bots) < len(value) or not 1 < n_raters < len(value):
-        return nothing  # one rating each: a rater's habit and chance cannot be told apart
+        return nothing  # with one rating each, rater effects and noise cannot be separated
     likelihood = Likelihood(value, place.reshape(-1), rater, len(bots), n_raters)
     if likelihood.no_error():
         return nothing

@@ -112,7 +112,7 @@ class BotResult:
 
     @property
     def target(self) -> float | None:
-        """Human mean that a prediction of this bot is compared with: the adjusted one, if known."""
+        """Human mean to compare predictions with, adjusted if possible."""
         return self.human_mean if self.adjusted_mean is None else self.adjusted_mean
 
     def to_json(self) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class SelfPlayPrediction:
 
 @dataclass(frozen=True, slots=True)
 class KeptFit:
-    """Stored fit that can be applied to a study or run without its data.
+    """Stored fit that can be applied without its data.
 
     Attributes:
         identity: preset, features, targets, intercept and the metrics' identities, if given.
@@ -283,7 +283,9 @@ class KeptFit:
         """
         if not isinstance(value, Mapping) or value.get("format") != FORMAT:
             found_format = value.get("format") if isinstance(value, Mapping) else type(value).__name__
-            raise HybridError(f"not a kept hybrid fit: its format is {quote(found_format)}, it must be {quote(FORMAT)}")
+            raise HybridError(
+                f"not a stored hybrid fit: its format is {quote(found_format)}; it must be {quote(FORMAT)}"
+            )
         try:
             features = tuple(str(name) for name in value["features"])
             fit = cls(
@@ -309,10 +311,10 @@ class KeptFit:
                 rivals=None if value.get("rivals") is None else KeptRivals.from_json(value["rivals"]),
             )
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise HybridError(f"the kept hybrid fit is damaged: {quote(error)}") from error
+            raise HybridError(f"the stored hybrid fit is damaged: {quote(error)}") from error
         sizes = {len(fit.centre), len(fit.full_line.slopes), *(len(f.slopes) for f in fit.folds.values())}
         if sizes != {len(features)} or fit.intercept not in INTERCEPTS:
-            raise HybridError("the kept hybrid fit is damaged: its parts do not fit together")
+            raise HybridError("the stored hybrid fit is damaged: its parts do not match")
         return fit
 
     def save(self, path: str | Path) -> None:
@@ -329,7 +331,7 @@ class KeptFit:
         try:
             return cls.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
         except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise HybridError(f"{path} cannot be read as a kept hybrid fit: {error}") from error
+            raise HybridError(f"{path} cannot be read as a stored hybrid fit: {error}") from error
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -363,11 +365,11 @@ class HybridResult:
     verdict: FitVerdict
     values: PredictionAccuracy
     held_against: Literal["fit", "given"] | None = None
-    """Ratings behind every human value: those of the fit, or those that a kept fit was given. None: there are none."""
+    """Ratings behind all human values: those of the fit, or those to which a stored fit is applied; may be None."""
     predictions: dict[str, np.ndarray] = field(default_factory=dict, repr=False)
     """Arrays `conversation`, `bot`, `target`, `predicted` over the rated conversations, for plots."""
     carrying: Influence | None = None
-    """Of a fit by least squares, which bots and conversations carry it."""
+    """Influence diagnostics of a least-squares fit."""
 
     def summary(self) -> str:
         """Return numbers, cautions and conclusions as lines of text."""

@@ -26,13 +26,13 @@ LENGTH_RIVALS = {
     "log_words": ("log_words_user",),
     "log_turns_and_words": ("log_n_turns", "log_words_user"),
 }
-"""Columns that each rival reads; each column is a block."""
+"""Columns of each rival; each column is a block."""
 LEVEL = 0.95
 FEWEST_BOTS_COMPARED, FEWEST_BOTS = 3, 5
 _LEAST = 1e-18
-"""Squared errors below this share of the others' count as so much: JSON has no infinity."""
+"""Minimum squared error relative to the other's, because JSON has no infinity."""
 LOST_DEGREES = 3
-"""Degrees of freedom less than bots: each bot is predicted from the others, so errors of two bots hang together."""
+"""Degrees of freedom lost, because errors of bots predicted from each other are correlated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,11 +19,11 @@ from evaluation.plots.marks import slots_of
 from evaluation.plots.svg import Plot
 
 SOURCES = {"conversations": "predicted", "selfplay": "predicted_selfplay"}
-"""What the bots can be predicted from, and the key of that prediction."""
+"""Sources of predictions, with the key of the prediction."""
 RANKS = {"predicted": "rank", "predicted_selfplay": "rank_selfplay"}
-"""Where a bot has its place by each of these, if a fit of another study gives no values."""
+"""Key of a bot's rank by source, for fits of another study, which give no values."""
 LEVEL_OF = {"conversations": "bot_level", "selfplay": "bot_level_selfplay"}
-"""Where the document keeps the correlation over bots of each source."""
+"""Key of the correlation over bots by source."""
 
 
 def points_of(result: Mapping[str, Any], source: str) -> list[ScatterPoint]:
@@ -56,12 +56,15 @@ def points_of(result: Mapping[str, Any], source: str) -> list[ScatterPoint]:
 
 
 def ranks_only(result: Mapping[str, Any]) -> bool:
-    """Return True if bots have only ranks, because the fit is of another study."""
+    """Return True if bots only have ranks (fit of another study)."""
     return any("rank" in row for row in result["bots"].values())
 
 
 def _points_of_ranks(result: Mapping[str, Any], source: str) -> list[ScatterPoint]:
-    """Return the rated bots' ranks by ratings and by predictions, 1 for the best."""
+    """Return the rated bots' ranks by ratings and by predictions.
+
+    1 is the best.
+    """
     key = RANKS[source]
     rated = {
         bot: (mean, row[key])
@@ -97,7 +100,7 @@ def human_mean(row: Mapping[str, Any]) -> float | None:
 
 
 def _predicted_span(row: Mapping[str, Any], source: str) -> tuple[float, float] | None:
-    """Return the 90 % interval of the bot's true mean; None if the fit has none.
+    """Return the 90 % interval of the bot's true mean, or None.
 
     Such fits have an interval of the mean prediction instead, which could be mistaken for it; it is shown only for
     unrated bots, with its name.
@@ -109,8 +112,8 @@ def _predicted_span(row: Mapping[str, Any], source: str) -> tuple[float, float] 
 
 
 def _human_span(row: Mapping[str, Any]) -> tuple[float, float] | None:
-    """Return the 90 % interval of that mean, from the document's 95 % interval."""
-    # Fits of earlier versions have this interval only with the combined mean.
+    """Return the human mean's 90 % interval, from its 95 % interval."""
+    # In fits of earlier versions this interval exists only with the combined mean.
     ends = row.get("adjusted_ci95") or (row.get("combined") or {}).get("ratings_ci95")
     if not ends or row.get("adjusted_mean") is None:
         return _pair(row.get("human_ci90"))
@@ -166,7 +169,7 @@ def predictions_plot(result: Mapping[str, Any], source: str = "conversations") -
 
 
 def weights_plot(result: Mapping[str, Any]) -> Plot:
-    """Draw the features' weights per standard deviation with their intervals over the folds.
+    """Draw the features' weights per standard deviation, with intervals.
 
     Raises:
         ValueError: if no feature has a weight.
@@ -199,8 +202,8 @@ STANDINGS = {
     "undefined": "nothing: there is no correlation over bots",
     "few_bots": "nothing: too few bots",
     "chance": "nothing: not above chance",
-    "baseline": "nothing: clearly worse than the length of conversations",
-    "unsettled": "no ranking yet: above chance, not known whether better than the length of conversations",
+    "baseline": "nothing: clearly worse than conversation length",
+    "unsettled": "no ranking yet: above chance, but not known to be better than conversation length",
     "ranking": "ranking further bots of the same kind, task and participants",
 }
 
@@ -243,12 +246,12 @@ def summary_of(result: Mapping[str, Any]) -> str:
 
 
 def _held_against(result: Mapping[str, Any]) -> list[str]:
-    """Name the ratings that a stored fit is compared with; empty if its own."""
+    """Name the ratings a stored fit is compared with; may be empty."""
     if result.get("held_against") != "given":
         return []
     return [
-        "Human values, intervals and pairs are of the ratings given now, not of those fitted to; weights and folds "
-        "are of the fit."
+        "Human values, intervals and pairs come from the current ratings, not those of the fit; weights and folds "
+        "come from the fit."
     ]
 
 
@@ -307,7 +310,7 @@ def _values(result: Mapping[str, Any]) -> list[str]:
     ]
     if shares:
         text_lines.append(f"  of the variance between bots: {', '.join(shares)}; in brackets")
-        text_lines.append("  by another prior: with few bots these shares depend on it")
+        text_lines.append("  with another prior: with few bots these shares depend on it")
     return text_lines
 
 
@@ -352,7 +355,7 @@ def _bots(bots: Mapping[str, Any]) -> list[str]:
 
 
 def _predicted(row: Mapping[str, Any], source: str) -> str:
-    """Return a predicted value, or a rank for a fit of another study."""
+    """Return a predicted value, or a rank if there are no values."""
     rank = row.get(RANKS[source])
     return figure(row[source]) if rank is None else f"rank {rank}"
 
@@ -371,13 +374,14 @@ def _selfplay(result: Mapping[str, Any]) -> list[str]:
     ]
     if shifts:
         lines.append(
-            f"  self-play less people, in standard deviations: {', '.join(shifts)}; in brackets the furthest rated bot"
+            f"  self-play minus people, in standard deviations: {', '.join(shifts)}; in brackets the most extreme "
+            "rated bot"
         )
     return ["", *lines] if lines else []
 
 
 def _influence(influence: Mapping[str, Any] | None) -> list[str]:
-    """Return lines on the influence of bots and one conversation on a least-squares fit."""
+    """Return lines on influential bots and conversations of a least-squares fit."""
     if not influence:
         return []
     bots = sorted(influence["bots"].items(), key=lambda pair: -(pair[1]["cooks_distance"] or 0.0))
@@ -386,7 +390,7 @@ def _influence(influence: Mapping[str, Any] | None) -> list[str]:
     if influence["conversations"]:
         first = influence["conversations"][0]
         lines.append(
-            f"  the conversation that moves the fit most: {first['conversation']} of {first['bot']}, "
+            f"  the most influential conversation: {first['conversation']} of {first['bot']}, "
             f"{figure(first['cooks_distance'])}"
         )
     return lines
@@ -394,7 +398,7 @@ def _influence(influence: Mapping[str, Any] | None) -> list[str]:
 
 def _combined(combined: Mapping[str, Any]) -> str:
     text = f"; with its ratings {figure(combined['mean'])} {span(*combined['ci95'])}"
-    return text + (" (they contradict each other)" if combined["conflict"] else "")
+    return text + (" (they conflict)" if combined["conflict"] else "")
 
 
 def _combined_note(bots: Mapping[str, Any]) -> list[str]:
@@ -402,7 +406,7 @@ def _combined_note(bots: Mapping[str, Any]) -> list[str]:
     if not any(row.get("combined") for row in bots.values()):
         return []
     return [
-        '  a mean with its ratings (empirical Bayes) never stands alone behind "A is better than B": that needs the '
+        '  a mean combined with ratings (empirical Bayes) alone does not support "A is better than B": that needs '
         "ratings of both"
     ]
 

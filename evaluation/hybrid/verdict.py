@@ -1,4 +1,4 @@
-"""Verdict on a fit: a conclusion for each kind of conversation, and the findings behind it."""
+"""Verdict on a fit: conclusions by source of predictions, with findings."""
 
 from __future__ import annotations
 
@@ -12,20 +12,19 @@ from evaluation.hybrid.calibration import PredictionAccuracy
 from evaluation.hybrid.rivals import Rival
 
 FEW_BOTS = 5
-"""With fewer bots no correlation over bots is reported."""
+"""Minimum number of bots for a correlation over bots."""
 MUCH = 0.1
-"""Smallest change of r for which the influential bot is named."""
+"""Minimum change of r for which the influential bot is named."""
 
 Conclusion = Literal["undefined", "few_bots", "chance", "baseline", "unsettled", "ranking"]
-"""Use that a correlation over bots supports, with one intercept for all folds.
+"""Conclusion from a correlation over bots, with one intercept for all folds.
 
-- `undefined`: there is none; `few_bots`: too few points for one to mean anything.
-- `chance`: it, or Q² by the fold's own intercept, is not above what chance passes once in twenty: no ground for using
-  the prediction.
-- `baseline`: above chance, but clearly worse than a rival, by the interval of the difference.
-- `unsettled`: above chance; not known whether better than every rival, or there was none to compare with.
-- `ranking`: clearly better than every rival: further bots of the same kind can be ranked by it, with the same task and
-  sort of participants; not single conversations, other kinds of bots, or bots trained to please the metric.
+- `undefined`: there is no correlation; `few_bots`: there are too few bots.
+- `chance`: r, or Q² by the fold's own intercept, does not exceed its 5 % critical value under chance.
+- `baseline`: above chance, but significantly worse than a rival.
+- `unsettled`: above chance, but not significantly better than every rival, or without rivals.
+- `ranking`: significantly better than every rival. It can rank further bots of the same kind, with the same task and
+  type of participants, but not single conversations, other kinds of bots, or bots optimised for the metric.
 """
 
 
@@ -53,7 +52,10 @@ class Evidence:
 
     @property
     def beats_chance(self) -> bool:
-        """True if r, and Q² if known, exceeds 0 and its 95 % null quantile."""
+        """True if r, and Q² if known, exceed 0 and chance.
+
+        The criterion is the 95 % null quantile.
+        """
         null95 = self.level.null95
         passed = self.r is not None and self.r > 0 and (null95 is None or self.r > null95)
         return passed and (self.values is None or self.values.q2 is None or values_count(self.values))
@@ -69,7 +71,10 @@ class Evidence:
 
     @property
     def beats_rivals(self) -> bool | None:
-        """True if significantly better than all rivals, False if worse than one, else None."""
+        """True if better than all rivals, False if worse than one.
+
+        None if neither is significant.
+        """
         better = {rival.ratio.is_better for rival in self.rivals.values()}
         return False if False in better else True if better == {True} else None
 
@@ -135,7 +140,7 @@ def verdict_of(
     findings += _limits(frame, left_out.r or 0.0)
     if selfplay is None:
         return FitVerdict(conclusion, tuple(findings))
-    # With few bots their number is the reason for a missing correlation, so it comes first.
+    # With few bots their number is the reason for a missing correlation, so check it first.
     played: Conclusion = "few_bots" if n_selfplay < FEW_BOTS else selfplay.draw_conclusion(n_selfplay)
     findings_selfplay = _correlation_findings(selfplay, n_selfplay)
     if played != "few_bots":
@@ -217,7 +222,7 @@ def _values(values: PredictionAccuracy | None) -> list[Finding]:
 
 
 def values_count(values: PredictionAccuracy) -> bool:
-    """Return True if Q² exceeds 0 and chance, so that values are predicted."""
+    """Return True if Q² exceeds 0 and chance."""
     return values.q2 is not None and values.q2 > max(0.0, values.q2_null95 or 0.0)
 
 

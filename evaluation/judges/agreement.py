@@ -1,4 +1,4 @@
-"""Agreement of a judge with people, its biases and its self-consistency, with intervals.
+"""Agreement of a judge with people, its biases, and self-consistency.
 
 docs/background/judges.md defines each measure. Intervals use the jackknife. The interval of the agreement is clustered
 by contexts and raters together, adding the variances of crossed clusters as in Cameron, Gelbach and Miller (2011).
@@ -24,7 +24,7 @@ LEVEL = 0.95
 _MOST_GROUPS = 200
 _MARKS = re.compile(r"^\s{0,3}(#{1,6}\s|[-*+]\s|\d+[.)]\s|>\s|```)|\*\*\S|__\S|`\S|\[[^\]]+\]\(|^\|.*\|", re.MULTILINE)
 NO_INTERVAL = "no interval: the contexts are too few or too similar to estimate the error"
-NO_PLACE = "whole conversations are scored one by one, so there is no position"
+NO_PLACE = "whole conversations are scored individually, so there is no position"
 NO_PAIRS = "no two different replies to one context were compared"
 NO_FAMILY = "no registered bot has a model of the judge's family, or all known ones do"
 FIXED = "a local model computes probabilities, so repeated scores are equal"
@@ -56,7 +56,10 @@ def rank_correlation(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def binary_alpha(x: np.ndarray, y: np.ndarray) -> float:
-    """Compute Krippendorff's nominal alpha of two raters who answered every item; NaN if all answers are equal."""
+    """Compute Krippendorff's nominal alpha of two complete raters.
+
+    NaN if all answers are equal.
+    """
     answers = np.concatenate([x, y])
     counts = np.unique(answers, return_counts=True)[1]
     chance = 1 - float((counts * (counts - 1)).sum()) / (len(answers) * (len(answers) - 1)) if len(answers) > 1 else 0.0
@@ -100,7 +103,10 @@ def agreement_of(gold: GoldSet, scores: np.ndarray) -> JudgeEstimate:
 
 
 def _compute_leave_one_out(statistic: Callable[[np.ndarray], float], codes: np.ndarray, used: np.ndarray) -> np.ndarray:
-    """Return the leave-one-group-out values of a statistic, pooling groups if there are many."""
+    """Return leave-one-group-out values of a statistic.
+
+    Many groups are pooled.
+    """
     numbers = np.full(len(codes), -1)
     numbers[used] = np.unique(codes[used], return_inverse=True)[1].reshape(-1)
     n_groups = min(int(numbers.max()) + 1, _MOST_GROUPS)
@@ -134,7 +140,10 @@ def _interval(
 
 
 def partial_rank(x: np.ndarray, y: np.ndarray, control: np.ndarray) -> float:
-    """Compute the rank correlation of x and y controlling for a third variable; NaN if undefined."""
+    """Compute the rank correlation of x and y given a control variable.
+
+    NaN if undefined.
+    """
     xy, xz, yz = rank_correlation(x, y), rank_correlation(x, control), rank_correlation(y, control)
     rest = (1 - xz**2) * (1 - yz**2)
     return (xy - xz * yz) / rest**0.5 if rest > 1e-9 else float("nan")
@@ -176,7 +185,10 @@ def biases_of(gold: GoldSet, judge_scores: JudgeScores, families: Mapping[str, s
 
 
 def _family(gold: GoldSet, judge_scores: JudgeScores, known: np.ndarray, families: Mapping[str, str]) -> JudgeEstimate:
-    """Compare score minus rating between replies of the judge's family and those of other known families."""
+    """Compare score minus rating by model family.
+
+    Replies of the judge's family are compared with those of other known families.
+    """
     model_families = np.array([families.get(model, "") for model in gold.models], dtype=object)
     family = model_family(judge_scores.model)
     of_family = known & (model_families == family) & (family != "")
@@ -203,7 +215,10 @@ def consistency_of(gold: GoldSet, judge_scores: JudgeScores) -> tuple[OwnAgreeme
 
 
 def confusion_of(gold: GoldSet, scores: np.ndarray) -> dict[str, Any]:
-    """Count the ratings of each scale point by the judge's nearest point; empty for a slider."""
+    """Cross-tabulate ratings and the judge's nearest scale points.
+
+    Empty for a slider.
+    """
     if not gold.points:
         return {"points": [], "counts": []}
     answers, points = gold.nearest(scores)[gold.item], gold.points

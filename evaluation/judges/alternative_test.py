@@ -1,4 +1,4 @@
-"""Alternative-annotator test: can a judge replace one of several people, or is it significantly worse?
+"""Alternative-annotator test: whether a judge can replace one of several people.
 
 Calderon, Reichart and Dror (2025, ACL); docs/background/judges.md has the definition. Instances that share a context
 are not independent, so the variance is clustered by context. If each instance has its own context, this is the paper's
@@ -20,7 +20,7 @@ EPSILON: Mapping[Expertise, float] = {"expert": 0.2, "skilled": 0.15, "crowd": 0
 FEWEST_INSTANCES, FEWEST_CONTEXTS, FEWEST_ANNOTATORS = 30, 10, 3
 ALPHA, PASSING, _TIED = 0.05, 0.5, 1e-9
 POWER, MOST_ITEMS = 0.8, 100_000
-"""For plans: power, and maximum number of items."""
+"""Power and maximum number of items in plans."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +144,9 @@ def alternative_test(gold: GoldSet, scores: Sequence[float] | np.ndarray, epsilo
 
 
 def _plan_items(differences: Sequence[ClusteredMean], epsilon: float, n_items: int) -> tuple[int | None, bool]:
-    """Return the number of rated items needed to decide the test, and whether it uses the observed differences.
+    """Return the number of rated items needed to decide the test.
+
+    The second value is True if it uses the observed differences.
 
     Half of the annotators must win. By Benjamini and Yekutieli all of them do if their largest p is at most α k / (m Σ
     1/i), where k is half of the m annotators.
@@ -166,7 +168,7 @@ def _plan_items(differences: Sequence[ClusteredMean], epsilon: float, n_items: i
 
 
 def _advantages(gold: GoldSet, judge: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return the positions of comparable ratings, with W^h − W^f, W^f and W^h of each."""
+    """Return positions of comparable ratings, with W^h − W^f, W^f and W^h."""
     n = np.bincount(gold.item, minlength=len(gold))
     rows = np.flatnonzero((n[gold.item] > 1) & np.isfinite(judge[gold.item]))
     item, values = gold.item[rows], gold.value[rows]
@@ -174,7 +176,7 @@ def _advantages(gold: GoldSet, judge: np.ndarray) -> tuple[np.ndarray, np.ndarra
     if len(gold.points) == 2:
         answer = gold.nearest(judge)[item]
         top = np.bincount(gold.item, gold.value == gold.points[1], minlength=len(gold))[item]
-        high = top - (values == gold.points[1])  # of the others
+        high = top - (values == gold.points[1])  # of the other raters
         of_judge = np.where(answer == gold.points[1], high, n_others - high) / n_others
         of_person = np.where(values == gold.points[1], high, n_others - high) / n_others
     else:
@@ -190,7 +192,7 @@ def _advantages(gold: GoldSet, judge: np.ndarray) -> tuple[np.ndarray, np.ndarra
 
 @dataclass(frozen=True, slots=True)
 class ClusteredMean:
-    """Mean of values with its standard error clustered by group, and the degrees of freedom."""
+    """Mean of values with clustered standard error and degrees of freedom."""
 
     mean: float
     error: float
@@ -206,12 +208,15 @@ class ClusteredMean:
         return cls(float(values.mean()), variance**0.5 if variance > 1e-24 else 0.0, n_groups - 1)
 
     def p_below(self, null_mean: float) -> float:
-        """Return the one-sided p-value of a mean of `null_mean` or more, by a t-test."""
+        """Return the one-sided p-value of a mean of at least `null_mean`.
+
+        A t-test.
+        """
         from scipy.special import stdtr
 
         gap = self.mean - null_mean
         return float(stdtr(self.df, gap / self.error)) if self.error else float(gap >= 0)
 
     def p_above(self, null_mean: float) -> float:
-        """Return the one-sided p-value of a mean of `null_mean` or less."""
+        """Return the one-sided p-value of a mean of at most `null_mean`."""
         return ClusteredMean(-self.mean, self.error, self.df).p_below(-null_mean)

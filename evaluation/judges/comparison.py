@@ -1,4 +1,4 @@
-"""Comparison of several judges on one gold set: a verdict for each, and the value of its scores.
+"""Comparison of several judges on one gold set, with a verdict each.
 
 A judge *may* replace a rater if it passes the alternative-annotator test, the interval of its agreement with people is
 entirely above 0, and it scored nearly all rated items. It *may not* if the opposite is shown: it is worse than half of
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
     from evaluation.study import Study
 
 LEAST_SCORED = 0.9
-"""Minimum share of rated items that a judge must score: leaving out hard ones makes it look better."""
-SELECTED = "The best of several judges on the same ratings looks better than it is: confirm it on other ratings."
+"""Minimum share of rated items that a judge must score; skipping hard ones would make it look better."""
+SELECTED = (
+    "The best of several judges on the same ratings looks better than it is; confirm the result on other ratings."
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +98,7 @@ class ComparedJudge:
         agrees = f"undefined: {agreement.reason}" if agreement.value is None else f"{share(agreement.value)}{ends}"
         words += f" Its agreement with people is {agrees}."
         if agreement.low is not None and agreement.low <= 0:
-            words += " This interval includes 0 or lies below it: do not use it as a judge here."
+            words += " The interval includes 0 or lies below it, so do not use it as a judge here."
         size = model_parameters(self.scores.model)
         if size is not None and size < 1e9:
             words += (
@@ -199,7 +201,10 @@ def compare_judges(
 
 
 def _worth(gold: GoldSet, judge_scores: JudgeScores) -> dict[str, PoweredMeans]:
-    """Return the bots' means improved by scores of unrated human instances, and by those of extra ones."""
+    """Return the bots' means improved by scores of unrated instances.
+
+    Unrated human instances and extra ones count separately.
+    """
     extra = np.isin(np.array(gold.keys, dtype=object), list(gold.extra))
     sources = {"people": ~extra, **({"extra": extra | np.isfinite(gold.means)} if extra.any() else {})}
     keys, models = np.array(gold.keys, dtype=object), np.array(gold.models, dtype=object)

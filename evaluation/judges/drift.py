@@ -1,4 +1,4 @@
-"""Drift of a judge, measured by scoring a stored sample of its gold set again.
+"""Drift of a judge, measured on a stored sample of its gold set.
 
 Drift is the mean absolute difference between the stored and the new scores, minus that between repeated scores at the
 time. It is reported if its interval over contexts is above 0 and it exceeds what rounding explains.
@@ -52,7 +52,7 @@ class JudgeDrift:
         moved = (
             f"scores of {self.n} stored instances moved by {figure(self.drift)} points more than between repeats{ends}."
         )
-        return f"{start}: {moved}{' Compare it with people again before you use it.' if self.has_drifted else ''}"
+        return f"{start}: {moved}{' Compare it with people again before using it.' if self.has_drifted else ''}"
 
 
 def measure_drift(judge: JudgeMetric, gold: GoldSet, stored: Mapping[str, Any], digests: Sequence[str]) -> JudgeDrift:

@@ -1,4 +1,4 @@
-"""Gold sets: replies or whole conversations with human ratings, used to evaluate judges.
+"""Gold sets: rated replies or conversations, used to evaluate judges.
 
 A set can contain unrated instances, because prediction-powered means need their scores.
 """
@@ -22,7 +22,7 @@ from evaluation.ratings import RatingDimension, Ratings, rater_named
 
 GoldText = ReplyInContext | Conversation
 MOST_POINTS = 11
-"""Maximum number of scale points treated as separate answers; a scale with more is a slider."""
+"""Maximum number of scale points; a scale with more counts as a slider."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,10 @@ class GoldSet:
         return self.means_of(np.ones(len(self.value)))
 
     def means_of(self, weights: np.ndarray) -> np.ndarray:
-        """Return (N,) mean ratings with each rating weighted by its count; NaN if there is none."""
+        """Return (N,) weighted mean ratings; NaN if unrated.
+
+        Weights are the counts of each rating.
+        """
         total = np.bincount(self.item, weights, minlength=len(self))
         sums = np.bincount(self.item, weights * self.value, minlength=len(self))
         return np.divide(sums, total, out=np.full(len(self), np.nan), where=total > 0)
@@ -91,7 +94,10 @@ class GoldSet:
         return tuple(seen.tolist()) if len(seen) <= MOST_POINTS else ()
 
     def nearest(self, scores: np.ndarray) -> np.ndarray:
-        """Return scores rounded to the nearest point of the scale; unchanged for a slider."""
+        """Return scores rounded to the nearest scale point.
+
+        Unchanged for a slider.
+        """
         if not self.points:
             return scores
         points = np.array(self.points)
@@ -100,7 +106,7 @@ class GoldSet:
 
     @cached_property
     def digests(self) -> tuple[str, ...]:
-        """Digest of each instance's name and text, which identifies unchanged instances later."""
+        """Digest of each instance's name and text, to recognise unchanged instances."""
         plain = [
             [(turn.speaker, turn.text) for turn in text.turns] if isinstance(text, Conversation) else text[:2]
             for text in self.texts
@@ -109,7 +115,10 @@ class GoldSet:
         return tuple(hashlib.sha256(repr((key, text)).encode()).hexdigest()[:16] for key, text in rows)
 
     def sample(self, limit: int) -> GoldSet:
-        """Return up to `limit` instances, ordered by digest, alternating between rated and unrated ones."""
+        """Return up to `limit` instances, alternating rated and unrated ones.
+
+        Ordered by digest.
+        """
         order = sorted(range(len(self)), key=lambda k: self.digests[k])
         groups = ([k for k in order if np.isfinite(self.means[k]) == is_rated] for is_rated in (True, False))
         alternating = [k for pair in zip_longest(*groups) for k in pair if k is not None]
@@ -144,7 +153,10 @@ def bot_text(text: GoldText) -> str:
 
 
 def gold_of_replies(judged: JudgedReplies, question: str = "", *, name: str = "replies") -> GoldSet:
-    """Make a gold set of rated replies; raises ValueError if none is rated on this question."""
+    """Create a gold set of rated replies.
+
+    Raises ValueError if none is rated on this question.
+    """
     question = judged.target(question)
     items = [item for item in judged.items if item.response.strip() and item.scores(question)[0]]
     scored = [(k, rater, value) for k, item in enumerate(items) for rater, value in item.scores(question)[0]]
@@ -181,7 +193,7 @@ def gold_of_chats(
 
 
 def _columns(rows: Sequence[tuple[int, str | None, float]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return items, raters and values; if a rater rated an instance several times, the first rating counts."""
+    """Return items, raters and values; a rater's first rating counts."""
     first: dict[tuple[int, str | int], float] = {}
     for k, (item, rater, value) in enumerate(rows):
         first.setdefault((item, k if rater is None else rater), value)

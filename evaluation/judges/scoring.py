@@ -1,4 +1,4 @@
-"""Scoring of a gold set by a judge, on the scale of the ratings."""
+"""Scoring of a gold set by a judge, on the ratings' scale."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from evaluation.metrics.judge import JudgeMetric
 from evaluation.metrics.verdicts import NO_NUMBER
 
 BATCH, MOST_REPEATED, MOST_PAIRS = 16, 100, 50
-"""Concurrent requests, number of instances scored again, and number of pairs judged in both orders."""
+"""Numbers of concurrent requests, of instances scored again, and of pairs judged in both orders."""
 CAPPED = "the judge reached its limit of requests"
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "deepseek": ("deepseek", "deepseek-ai"),
@@ -65,7 +65,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     "t5": ("(?:flan-)?u?l?t5", "flan"),
     "blenderbot": ("blenderbot", "opt"),
 }
-"""Words that identify the models of a family, and their owners; the first matching family is used."""
+"""Words that identify the models of a family and their owners; the first match counts."""
 _SIZE = re.compile(r"(?<![a-z0-9])(\d+(?:\.\d+)?)\s*([mb])(?![a-z0-9])")
 
 
@@ -104,7 +104,7 @@ class JudgeScores:
 
 
 def judge_identity(judge: JudgeMetric, unit: str) -> tuple[str, str]:
-    """Return the digest of everything that a judge's scores depend on, and that of its prompt only."""
+    """Return digests of all that affects a judge's scores, and of its prompt."""
     assert judge.options is not None
     words = judge.options.model_dump(include={"chat_prompt" if unit == "chat" else "prompt", "rubric"})
     prompt = Identity("judge_prompt", "1", words).key
@@ -112,7 +112,9 @@ def judge_identity(judge: JudgeMetric, unit: str) -> tuple[str, str]:
 
 
 def model_family(name: str) -> str:
-    """Return the family of a model by `FAMILIES`, such as `llama` for `meta-llama/Llama-3.1-8B`; empty if unknown.
+    """Return a model's family by `FAMILIES`; empty if unknown.
+
+    `meta-llama/Llama-3.1-8B` belongs to `llama`.
 
     The model's name takes precedence over its owner's: `nvidia/Llama-3.1-Nemotron` is a Llama.
     """
@@ -125,13 +127,16 @@ def model_family(name: str) -> str:
 
 
 def model_parameters(name: str) -> float | None:
-    """Return the number of parameters stated in a model's name (`8b`, `135m`), or None."""
+    """Return the parameter count in a model's name, or None.
+
+    Such as `8b` or `135m`.
+    """
     sizes = _SIZE.findall(name.lower().replace("_", "-"))
     return float(sizes[-1][0]) * {"m": 1e6, "b": 1e9}[sizes[-1][1]] if sizes else None
 
 
 def bot_model(bot_id: str) -> str:
-    """Return the model name of a registered bot; empty if it has none or is unknown."""
+    """Return a registered bot's model name; empty if unknown."""
     return str(bots.get(bot_id).identity.params.get("model") or "") if bot_id in bots else ""
 
 
@@ -143,7 +148,9 @@ def score_gold(
     n_pairs: int = MOST_PAIRS,
     progress: Callable[[int], None] | None = None,
 ) -> JudgeScores:
-    """Score a gold set with a judge; raises ValueError with the reason if it cannot be used here.
+    """Score a gold set with a judge.
+
+    Raises ValueError with the reason if the judge cannot be used here.
 
     Args:
         judge: its question with the name of the gold set's question is used, otherwise its first one.
@@ -199,7 +206,10 @@ def score_gold(
 
 
 def _pairs(judge: JudgeMetric, gold: GoldSet, limit: int) -> JudgedPairs | None:
-    """Judge pairs of replies to one context in both orders, one pair per context; None if there are none."""
+    """Judge pairs of replies to one context in both orders.
+
+    One pair per context; None if there are none.
+    """
     first: dict[int, tuple[ReplyInContext, str]] = {}
     items: dict[int, ReplyItem] = {}
     for k, text in enumerate(gold.texts):

@@ -45,13 +45,13 @@ class MetricTable:
 
 
 class Metric(Protocol):
-    """Interface of a metric: pure functions over text, in a thin class that batches them."""
+    """Interface of a metric: pure functions over text, with batching."""
 
     name: str
     title: str
     columns: tuple[Column, ...]
-    # Optional: `default: bool`, False for a metric that is computed on request only;
-    # `languages: tuple[str, ...] | None`, see `MetricDefaults`.
+    # Optional: `default: bool`, False for a metric computed on request only; `languages: tuple[str, ...] | None`, see
+    # `MetricDefaults`.
 
     @property
     def identity(self) -> Identity:
@@ -59,7 +59,10 @@ class Metric(Protocol):
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Return the reason why the metric cannot be computed here, or None. Loads nothing."""
+        """Return the reason why the metric cannot be computed here, or None.
+
+        Loads nothing.
+        """
         ...
 
     def compute(
@@ -96,7 +99,7 @@ CHOSEN_LICENCE = "that of the chosen model"
 
 
 class MetricDefaults:
-    """Base class of most metrics: derive from it, set the class attributes and write `measure`."""
+    """Base class of most metrics: set class attributes and write `measure`."""
 
     name: str = ""
     title: str = ""
@@ -105,20 +108,20 @@ class MetricDefaults:
     default: bool = True
     """True if it is computed by default, False if only on request."""
     ingredient: bool = False
-    """True if its columns are meant for fits with many columns; matrices of single columns leave them out."""
+    """True if its columns are meant for fits with many columns; matrices of single columns omit them."""
     languages: tuple[str, ...] | None = None
-    """Codes (ISO 639-1) of supported languages; () for any; None for those of the model it is given."""
+    """ISO 639-1 codes of supported languages; () for any; None for those of the chosen model."""
     needs: tuple[str, ...] = ()
-    """Requirements besides the text: "a reference", "Java", "a language model"."""
+    """Requirements besides text: "a reference", "Java", "a language model"."""
     licence: str = ""
-    """Licence of the weights and data it reads; empty if it reads none, or it is unknown before a model is chosen."""
+    """Licence of its weights and data; empty if it has none, or before a model is chosen."""
 
     seen_sets: tuple[str, ...] | None = None
     """Name prefixes of the annotated data sets used to design, choose or train it; None: see
     `evaluation.held_out.seen_sets`."""
 
     has_network: bool = False
-    """True if it uses a neural network, which can run on another device than the CPU."""
+    """True if it uses a neural network, which can run on other devices than the CPU."""
 
     @property
     def device(self) -> str:
@@ -213,7 +216,7 @@ def table_of(columns: Sequence[Column], layout: Layout, measured: Measured) -> M
 
 
 def missing(values: np.ndarray, reason: str) -> tuple[str, ...]:
-    """Return the reason, in the format of `Measured.reasons`, if one of the values is NaN."""
+    """Return the reason if a value is NaN, as in `Measured.reasons`."""
     return (reason,) if np.isnan(values).any() else ()
 
 

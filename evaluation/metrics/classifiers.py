@@ -34,7 +34,7 @@ class ClassifierOptions(InputModel):
         min_length=1, description="folder of a transformers classifier, or the hub id of a downloaded one"
     )
     label: str = Field("", description="label whose probability is used; by default the usual one of the kind")
-    device: str = Field("cpu", description="where it computes")
+    device: str = Field("cpu", description="device to compute on")
 
 
 class ClassifierMetric(ConfiguredMetric):
@@ -78,10 +78,13 @@ class ClassifierMetric(ConfiguredMetric):
         return self._classifier.unavailable_reason()
 
     def probabilities(self, texts: Sequence[str | tuple[str, str]], shared: TextCache) -> np.ndarray:
-        """Return the classifier's probabilities of texts or pairs, (N,); each distinct one is classified once."""
+        """Return the classifier's probabilities of texts or pairs, (N,).
+
+        Each distinct one is classified once.
+        """
         if not texts:
             return np.zeros(0)
-        assert self._classifier is not None, "asked although it is unavailable"
+        assert self._classifier is not None, "called although it is unavailable"
         key = self._classifier.identity.key
         return np.array(shared.once(key, texts, self._classifier.probabilities), dtype=float)
 

@@ -26,7 +26,7 @@ from evaluation.tables import per_turn
 
 
 def question_score(text: str, tokens: Iterable[str]) -> float:
-    """Give half a point for a question mark and half a point for a question word.
+    """Return half a point each for a question mark and a question word.
 
     Args:
         text: the utterance.
@@ -87,13 +87,13 @@ def laughs(text: str) -> int:
 
 
 def laughs_substring(text: str) -> int:
-    """Count the letters `ha` in the text, case-sensitive, as the released code does."""
+    """Count the letters `ha`, case-sensitive, like the released code."""
     return text.count("ha")
 
 
 @register_metric
 class Laughter(MetricDefaults):
-    """Laughter -U and -B by words, and -U as counted by the 2019 code."""
+    """Laughter -U and -B by words, and -U as in the 2019 code."""
 
     name = "laughter"
     languages = ("en",)
@@ -227,13 +227,16 @@ _CURLY = str.maketrans({"’": "'", "‘": "'", "ʼ": "'"})
 
 
 def phrase_pattern(phrases: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern that matches any of the phrases as whole words; spaces in a phrase match any white space."""
+    """Return a pattern that matches the phrases as whole words.
+
+    Spaces in a phrase match any white space.
+    """
     choices = "|".join(r"\s+".join(map(re.escape, phrase.split())) for phrase in phrases)
     return re.compile(rf"(?<!\w)(?:{choices})(?!\w)")
 
 
 def straightened(text: str) -> str:
-    """Return the text in lower case with straight apostrophes, for the phrase patterns."""
+    """Return the text in lower case with straight apostrophes."""
     return text.lower().translate(_CURLY)
 
 
@@ -241,7 +244,10 @@ _FOUND = {**{name: phrase_pattern(phrases) for name, phrases in PHRASES.items()}
 
 
 def has_phrase(kind: str, text: str) -> bool:
-    """Return True if the text contains a phrase of the given kind, a key of `PHRASES` or `you`."""
+    """Return True if the text contains a phrase of this kind.
+
+    Kinds are the keys of `PHRASES` and `you`.
+    """
     return _FOUND[kind].search(straightened(text)) is not None
 
 

@@ -45,7 +45,10 @@ class EmotionSource(Protocol):
         ...
 
     def read(self, texts: Sequence[str], shared: TextCache) -> tuple[np.ndarray, np.ndarray]:
-        """Return sentiment (N,) in [-1, 1] and emotion shares (N, K); NaN for blank texts."""
+        """Return sentiment (N,) in [-1, 1] and emotions (N, K).
+
+        NaN for blank texts.
+        """
         ...
 
 
@@ -79,7 +82,9 @@ class EncoderEmotionSource:
 
 
 def emotions(texts: Sequence[str], encoder: EmotionEncoder, shared: TextCache) -> np.ndarray:
-    """Return distributions over the encoder's emotions, (N, K); each distinct text is encoded once.
+    """Return distributions over the encoder's emotions, (N, K).
+
+    Each distinct text is encoded once.
 
     A head on the default sentence encoder reuses the sentence vectors shared by all metrics, so each sentence is
     encoded once.
@@ -117,7 +122,9 @@ FEW_ANSWERS = "fewer than two answers to the bot"
 
 
 def slope_min_max(scores: np.ndarray) -> float:
-    """Compute the slope from the lowest to the highest score: (S_min − S_max) / (i_min − i_max).
+    """Compute the slope between the lowest and the highest score.
+
+    (S_min − S_max) / (i_min − i_max)
 
     i counts the scores from the first one; undefined scores keep their position and are skipped. The slope is positive
     if the lowest comes before the highest. Ties are broken by taking the first of the lowest and the last of the
@@ -139,13 +146,19 @@ def slope_min_max(scores: np.ndarray) -> float:
 
 
 def variance(scores: np.ndarray) -> float:
-    """Compute the population variance of the defined scores; NaN with fewer than two of them."""
+    """Compute the population variance of the defined scores.
+
+    NaN with fewer than two.
+    """
     defined = scores[~np.isnan(scores)]
     return float(np.var(defined)) if len(defined) > 1 else float("nan")
 
 
 def cosine(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Compute the cosine of the rows of two (K, D) arrays: (K,), NaN for a zero row."""
+    """Compute the cosines of the rows of two (K, D) arrays: (K,).
+
+    NaN for a zero row.
+    """
     norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
     dots = np.einsum("kd,kd->k", a, b)
     cosines = np.divide(dots, norms, out=np.full(len(dots), np.nan), where=norms > 0)
@@ -238,7 +251,9 @@ def sentiment_columns(prefix: str, score: str, title: str, shares: str) -> tuple
 
 
 class SentimentFamily(MetricDefaults):
-    """Sentiment -U and -B, transition, min-max slope, coherence, variance and AUC from one source.
+    """Columns of sentiment and its changes from one source of emotions.
+
+    Sentiment -U and -B, transition, min-max slope, coherence, variance and AUC.
 
     A subclass defines its name, its `prefix`, its `feelings` and its columns.
     """
@@ -254,7 +269,7 @@ class SentimentFamily(MetricDefaults):
         return self.feelings.unavailable_reason()
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
-        # Score every turn: even the first message takes part in a transition.
+        # Score every turn, because even the first message is part of a transition.
         score, share = self.feelings.read(layout.texts, shared)
         before, after = layout.transitions.T
         message, reply = layout.exchanges.T
@@ -295,7 +310,7 @@ class SentimentFamily(MetricDefaults):
 
 
 def default_emotions() -> EmotionEncoder:
-    """Return the emotion encoder behind `sentiment`: Confab's own head on the sentence encoder."""
+    """Return the emotion encoder behind `sentiment`, Confab's own head."""
     from chatbots.encoders.emotion import emotion_encoder
 
     return emotion_encoder()
@@ -342,7 +357,7 @@ class DeepMojiOptions(InputModel):
 
     weights: str = Field(min_length=1, description="file with torchMoji's weights")
     vocabulary: str = Field(min_length=1, description="torchMoji's `vocabulary.json`")
-    device: str = Field("cpu", description="where it computes")
+    device: str = Field("cpu", description="device to compute on")
 
 
 @register_metric
@@ -386,7 +401,7 @@ class DeepMojiSentiment(SentimentFamily, ConfiguredMetric):
 
 
 FLOOR = 0.001
-"""Added to a mean share before taking its logarithm."""
+"""Constant added to a mean share before taking its logarithm."""
 
 
 def _column(label: str) -> Column:

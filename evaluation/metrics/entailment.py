@@ -27,7 +27,7 @@ from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, Trained
 from evaluation.tables import per_turn
 
 CLASSES = ("contradiction", "neutral", "entailment")
-"""Labels from worst to best; the column of the likeliest class holds their index."""
+"""Labels from worst to best; the column of the likeliest class contains their index."""
 TOO_SHORT = "there is no utterance that far back"
 ROWS = 64
 

@@ -29,7 +29,7 @@ from evaluation.tables import Column, per_turn
 ROWS = 256
 
 NO_KEYWORD = "scored by its text only, because the reply has no keyword"
-UNKNOWN = "scored with keywords that are not in the graph, which are placed far from all others"
+UNKNOWN = "scored with keywords that are not in the graph and are placed far from all others"
 
 
 class _Grade(TrainedMetric):
@@ -95,7 +95,10 @@ class _Grade(TrainedMetric):
         return {remark: n for remark, n in counts.items() if n}
 
     def logits(self, replies: Sequence[ReplyInContext], shared: TextCache) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return three (N,): scores before the sigmoid, keywords of each reply, and keywords unknown to the graph."""
+        """Return scores before the sigmoid, and keyword counts, (N,) each.
+
+        The counts are keywords of each reply, and keywords unknown to the graph.
+        """
         import torch
 
         from evaluation.models.grade import UTTERANCES
@@ -135,7 +138,7 @@ class Grade(_Grade):
     """GRADE with a checkpoint; on request."""
 
     kind = "grade"
-    version = "4"  # also keywords that have no full stop before a punctuation mark or bracket
+    version = "4"  # 2: keywords no longer end with a full stop before a punctuation mark or bracket
     usual_title = "GRADE"
     needs = (CHECKPOINT_NEEDED,)
 

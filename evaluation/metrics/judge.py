@@ -1,4 +1,6 @@
-"""Language model as judge: scores replies by questions and is benchmarked like other metrics.
+"""Language model as judge that scores replies by questions.
+
+It is benchmarked like other metrics.
 
 The judge must answer in a fixed form: structured output if the endpoint supports it, otherwise a last line `Rating: N`.
 If the endpoint returns log-probabilities, and the numbers hold most of the probability at the position of N, the score
@@ -75,7 +77,7 @@ _HEADING = re.compile(r"\b(reply to judge|(?:reply|chatbot) [ab]|conversation so
 _LONGEST_EXAMPLE = 80
 _AROUND = " \n\t*\"'`():."
 _LEAST_MASS = 0.5
-"""Minimum total probability of all answers for their log-probabilities to be used."""
+"""Minimum total probability of all answers for using their log-probabilities."""
 
 
 class JudgeOptions(InputModel):
@@ -185,8 +187,8 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         )
 
     def fresh(self, max_requests: int | None = None) -> JudgeMetric:
-        """Return a copy with a request count of zero and an optional new limit."""
-        assert self.options is not None, "asked although it is unavailable"
+        """Return a copy with a new request count and optional new limit."""
+        assert self.options is not None, "called although it is unavailable"
         options = self.options.model_dump()
         if max_requests is not None:
             options["max_requests"] = max_requests
@@ -229,7 +231,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         return f"the judge reached its limit of {self.options.max_requests} requests (max_requests)"
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
-        assert self.options is not None, "asked although it is unavailable"
+        assert self.options is not None, "called although it is unavailable"
         self._begin(shared)
         keys = list(self.options.rubric)
         n_left = (self.options.max_requests - self.n_requests) // len(keys)
@@ -256,14 +258,17 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         return {f"{self.name}_{key}_bot": scores[:, k] for k, key in enumerate(keys)}
 
     def _begin(self, shared: TextCache) -> None:
-        """Reset the request count for a new run; each run has its own `Shared`."""
+        """Reset the request count for a new run.
+
+        Each run has its own `Shared`.
+        """
         if self._run is None or self._run() is not shared:
             self._run = weakref.ref(shared)
             self.n_requests = 0
             self._capped, self._unread, self._kinds, self.examples = set(), {}, {}, {}
 
     def remarks(self, scores: Mapping[str, np.ndarray]) -> dict[str, int]:
-        """Count distinct replies by kind of score and by reason for a missing one.
+        """Count distinct replies by kind of score and missing-score reason.
 
         Each reason comes with an example.
         """
@@ -275,12 +280,15 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         }
 
     def with_example(self, problem: str) -> str:
-        """Return the reason, quoting the start of its first example if there is one."""
+        """Return the reason with the start of its first example, if any."""
         example = self.examples.get(problem)
         return f"{problem}, for example “{example}”" if example else problem
 
     def reply_prompt(self, reply: ReplyInContext, key: str) -> str:
-        """Return the prompt for a number about a reply; `key` names the question of the rubric."""
+        """Return the prompt for a number about a reply.
+
+        `key` identifies the question of the rubric.
+        """
         assert self.options is not None
         return self._filled(self.options.prompt, key, context=lines(reply.context), reply=reply.response)
 
@@ -295,7 +303,9 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         return fence(prompt, RATING_FORM, texts, question=self.options.rubric[key], **scale)
 
     def chances(self, prompts: Sequence[str], answers: Sequence[str], *, read_all: bool = False) -> np.ndarray:
-        """Request the probability of each answer after each prompt: (N, A), rows that sum to 1, or NaN.
+        """Request the probability of each answer to each prompt: (N, A).
+
+        Rows sum to 1, or are NaN.
 
         Without log-probabilities, the written answer gets probability 1. `problems` then holds the reasons for rows
         without an answer.
@@ -323,7 +333,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
 
         assert self.options is not None
         bot: Any = bot_load(self.options.bot, "cpu")
-        name = f"judge-{self.repeat}" if self.repeat else "judge"  # another seed in each repeat
+        name = f"judge-{self.repeat}" if self.repeat else "judge"  # a different seed for each repeat
         contexts = [Conversation.from_texts([prompt], id=f"{name}-{k}") for k, prompt in enumerate(prompts)]
         found_chances = np.full((len(prompts), len(answers)), np.nan)
         self.trouble = ""
@@ -384,7 +394,10 @@ def _label(answers: Sequence[str]) -> str:
 
 
 def _response_format(answers: Sequence[str]) -> dict[str, Any]:
-    """Return the structured output schema with the allowed answers, in the format of OpenAI-compatible endpoints."""
+    """Return the structured output schema of the allowed answers.
+
+    In the format of OpenAI-compatible endpoints.
+    """
     name = _label(answers).lower()
     value = {"type": "integer", "enum": [int(answer) for answer in answers]} if answers[0].isdigit() else None
     schema = {

@@ -1,4 +1,4 @@
-"""Turns and pairs of turns behind the suffixes -U, -B and -U/B, over a batch laid out flat.
+"""Turns and turn pairs behind -U, -B and -U/B, over a flat batch.
 
 Human-bot conversations (Ghandeharioun et al. 2019; fact sheet section 0):
 
@@ -28,12 +28,14 @@ from chatbots import Conversation
 from chatbots.text import quote, sanitise
 
 LAYOUT_VERSION = 1
-"""Version of these rules, part of every metric's identity; raise it when they change."""
+"""Version of these rules, part of every metric's identity; increase it when they change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Turns of C conversations one after another, N in total. All indices are flat, 0 … N−1.
+    """Turns of C conversations in one flat sequence, N in total.
+
+    All indices are flat, 0 … N−1.
 
     Attributes:
         texts: the N utterances.
@@ -82,7 +84,7 @@ class Layout:
             seen.add(conversation.id)
             start = len(texts)
             n_turns = len(conversation.turns)
-            # Tokenizers refuse half a surrogate pair (a cut emoji, valid in JSON).
+            # Tokenizers reject half a surrogate pair (a truncated emoji, valid in JSON).
             texts.extend(sanitise(text) for text in conversation.texts)
             owner.extend([number] * n_turns)
             position.extend(range(n_turns))
@@ -95,7 +97,7 @@ class Layout:
                 transitions.extend(steps)
                 answers.extend(steps)
                 continue
-            answered = False  # whether the bot has spoken yet
+            answered = False  # True once the bot has spoken
             for i, turn in enumerate(conversation.turns):
                 if turn.speaker == "bot":
                     bot.append(start + i)
@@ -136,13 +138,16 @@ class Layout:
         return parts[: len(self.conversations)]  # np.split returns one empty part even for zero conversations
 
     def spread(self, turns: np.ndarray, values: np.ndarray | Sequence[float]) -> np.ndarray:
-        """Return an (N,) array with the values at these turns and NaN elsewhere."""
+        """Return values at these turns and NaN elsewhere, (N,)."""
         spread = np.full(len(self.texts), np.nan)
         spread[turns] = values
         return spread
 
     def mean(self, values: np.ndarray) -> np.ndarray:
-        """Average (N,) values over the defined turns of each conversation: (C,), NaN if none is defined."""
+        """Average (N,) values over each conversation's defined turns: (C,).
+
+        NaN if none is defined.
+        """
         n = len(self.conversations)
         defined = ~np.isnan(values)
         owner = self.conversation_of[defined]
@@ -152,6 +157,6 @@ class Layout:
 
 
 def run_ends(conversation: Conversation) -> list[int]:
-    """Return the index of the last turn of each speaker's run, in order."""
+    """Return the indices of the last turn of each speaker's run."""
     turns = conversation.turns
     return [i for i, turn in enumerate(turns) if i + 1 == len(turns) or turns[i + 1].speaker != turn.speaker]

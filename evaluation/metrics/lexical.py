@@ -41,7 +41,10 @@ _PUNCTUATION = re.compile(r"[^\w\s]|_")
 
 
 def n_words_spoken(text: str) -> int:
-    """Count the words after removing all punctuation: "Well - I don't!" has three, an emoji alone none."""
+    """Count the words without punctuation: "Well - I don't!" has three.
+
+    An emoji alone has none.
+    """
     return n_words(_PUNCTUATION.sub("", text))
 
 
@@ -155,7 +158,9 @@ class Length(MetricDefaults):
 
 
 def distinct(utterances: Iterable[Sequence[str]]) -> tuple[float, float]:
-    """Compute distinct-1 and distinct-2 of several utterances together; pairs do not cross utterances.
+    """Compute distinct-1 and distinct-2 of several utterances together.
+
+    Pairs do not cross utterances.
 
     distinct-n is the number of different n-grams divided by the number of all n-grams (Li et al. 2016).
 
@@ -223,7 +228,7 @@ class Distinct(MetricDefaults):
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 _SENTENCE = re.compile(r"[.!?…]+(?=\s|$)|\n+")
 _VOWELS = re.compile(r"[aeiouyàâäéèêëïîôöùûüœæ]+")
-# Silent e: at the end of a word, and before endings that keep it silent.
+# Silent e at the end of a word, and before endings that keep it silent.
 _SILENT = re.compile(
     r"(?<=[aeiouy])[^\W\daeiouy]+(?:e(?=(?:ly|ful|less|ment|ness|thing|times?|one|body|where)$|ry)|e$)"
     r"|[^\W\daeiouytdsxzcg](?:es|ed)$|[cgsxz]ed$"
@@ -238,7 +243,9 @@ _HIATUS = re.compile(
 
 @lru_cache(maxsize=50_000)
 def n_syllables(word: str) -> int:
-    """Count the syllables of an English word from its spelling; at least one, sometimes off by one.
+    """Count the syllables of an English word from its spelling.
+
+    At least one; sometimes off by one.
 
     The count is the number of vowel groups, minus a silent e, plus vowel pairs that are pronounced separately ("radio",
     "being").
@@ -251,21 +258,30 @@ def n_syllables(word: str) -> int:
 
 
 def counts(text: str) -> tuple[int, int, int]:
-    """Count words, sentences and syllables. A text with words has at least one sentence."""
+    """Count words, sentences and syllables.
+
+    A text with words has at least one sentence.
+    """
     words = _WORD.findall(text)
     sentences = sum(1 for part in _SENTENCE.split(text) if _WORD.search(part))
     return len(words), sentences, sum(map(n_syllables, words))
 
 
 def reading_ease(n_words: int, n_sentences: int, n_syllables: int) -> float:
-    """Compute 206.835 − 1.015 words/sentences − 84.6 syllables/words (Flesch 1948); NaN without words."""
+    """Compute Flesch's reading ease (1948); NaN without words.
+
+    206.835 − 1.015 words/sentences − 84.6 syllables/words.
+    """
     if not n_words:
         return float("nan")
     return 206.835 - 1.015 * n_words / n_sentences - 84.6 * n_syllables / n_words
 
 
 def reading_grade(n_words: int, n_sentences: int, n_syllables: int) -> float:
-    """Compute 0.39 words/sentences + 11.8 syllables/words − 15.59 (Kincaid et al. 1975); NaN without words."""
+    """Compute the Flesch-Kincaid grade (1975); NaN without words.
+
+    0.39 words/sentences + 11.8 syllables/words − 15.59.
+    """
     if not n_words:
         return float("nan")
     return 0.39 * n_words / n_sentences + 11.8 * n_syllables / n_words - 15.59

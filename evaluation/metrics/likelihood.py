@@ -44,13 +44,13 @@ MOST_TEXT = 256
 MOST_BEFORE = 512
 """Maximum number of tokens before the text; only the end is read."""
 MOST_WHOLE = 8192
-"""Maximum number of tokens of a text that must be read completely, unless the model supports fewer."""
+"""Maximum number of tokens of a text that must be read completely; a model may support fewer."""
 _STEP_TOKENS = 768
-"""Number of tokens computed at once; each has a value for every word of the vocabulary."""
+"""Number of tokens per batch; each has a value for every word of the vocabulary."""
 
 
 class ContinuationRow(NamedTuple):
-    """Tokens of a prefix and of the text after it; neither is empty."""
+    """Non-empty tokens of a prefix and of the text after it."""
 
     before: tuple[int, ...]
     text: tuple[int, ...]
@@ -106,7 +106,7 @@ class Continuations(LocalModel):
         while len(prompt := self._prompt(tokenizer, lines)) > room and lines:
             if len(lines) > 1:
                 lines = lines[1:]
-            else:  # keep the end of a single long line
+            else:  # truncate the start of a single long line
                 n_kept = int(0.9 * len(lines[0]) * room / len(prompt))
                 lines = [lines[0][-n_kept:]] if n_kept else []
         return ContinuationRow(prompt[-room:], tuple(text_tokens))
@@ -123,7 +123,7 @@ class Continuations(LocalModel):
         return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def _prompt(self, tokenizer: Any, lines: Sequence[str]) -> tuple[int, ...]:
-        """Return the tokens before a text: messages for a chat model, otherwise lines."""
+        """Return the tokens before a text: chat messages or lines."""
         if getattr(tokenizer, "chat_template", None):
             return tuple(_chat(tokenizer, lines))
         special_tokens = (tokenizer.bos_token_id, tokenizer.eos_token_id)
@@ -202,7 +202,9 @@ class DialogueContinuations(Continuations):
 
 
 def _chat(tokenizer: Any, lines: Sequence[str]) -> list[int]:
-    """Return the tokens of a chat up to the start of the assistant's turn; the last line is the user's.
+    """Return the tokens of a chat up to the assistant's turn.
+
+    The last line is the user's.
 
     The system message is empty, so that the template does not insert its own. It is omitted for templates that refuse
     one and for chats that the assistant begins. Without context, the user's message is empty.
@@ -220,14 +222,17 @@ def _chat(tokenizer: Any, lines: Sequence[str]) -> list[int]:
                 messages, add_generation_prompt=True, tokenize=True, return_dict=True, enable_thinking=False
             )
             return list(encoded["input_ids"])
-        except Exception:  # a template can raise any exception
+        except Exception:  # templates may raise any error
             if k + 1 == len(tries):
                 raise
     raise AssertionError("the loop returns or raises")
 
 
 def _steps(rows: Sequence[ContinuationRow], indices: Sequence[int]) -> Iterator[list[int]]:
-    """Group rows into batches of limited size with shared prefixes and similar lengths."""
+    """Group rows into batches with shared prefixes and similar lengths.
+
+    Batches have limited size.
+    """
     order = sorted(indices, key=lambda k: (len(rows[k].before), rows[k].before, len(rows[k].text), rows[k].text))
     part: list[int] = []
     longest = 0
@@ -253,7 +258,7 @@ class PerplexityOptions(InputModel):
         min_length=1, description="folder of a causal transformers model, or the hub id of a downloaded one"
     )
     window: int = Field(5, ge=0, description="number of earlier turns the model sees")
-    device: str = Field("cpu", description="where it computes")
+    device: str = Field("cpu", description="device to compute on")
 
 
 @register_metric
@@ -313,7 +318,7 @@ class Perplexity(ConfiguredMetric):
 
     def _surprise(self, continuations: list[tuple[tuple[str, ...], str]]) -> Iterable[tuple[float, float]]:
         """Return the nats and the number of tokens of each reply."""
-        assert self._replies is not None, "asked although it is unavailable"
+        assert self._replies is not None, "called although it is unavailable"
         return zip(*self._replies.surprise(continuations), strict=True)
 
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
@@ -321,7 +326,7 @@ class Perplexity(ConfiguredMetric):
         continuations = [(tuple(layout.texts[i - layout.turn_of[i] : i]), layout.texts[i]) for i in layout.bot.tolist()]
         total, count = np.zeros(0), np.zeros(0)
         if continuations:
-            assert self._replies is not None, "asked although it is unavailable"
+            assert self._replies is not None, "called although it is unavailable"
             surprise = shared.once(self._replies.identity.key, continuations, self._surprise)
             total, count = np.array(surprise, dtype=float).T
         has_tokens = count > 0
@@ -329,7 +334,7 @@ class Perplexity(ConfiguredMetric):
         owner = layout.conversation_of[layout.bot[has_tokens]]
         tokens = np.bincount(owner, weights=count[has_tokens], minlength=n)
         nats = np.bincount(owner, weights=total[has_tokens], minlength=n)
-        with np.errstate(over="ignore"):  # infinite values become NaN, with a reason
+        with np.errstate(over="ignore"):  # infinite values become NaN with a reason
             pooled = np.exp(np.divide(nats, tokens, out=np.full(n, np.nan), where=tokens > 0))
         reason = (BLANK,) if not has_tokens.all() else ()
         return Measured(
@@ -356,7 +361,7 @@ class ReplyPmiOptions(InputModel):
         "id of a bot that uses one",
     )
     window: int = Field(WINDOW, ge=1, description="number of earlier turns the model sees")
-    device: str = Field("cpu", description="where it computes")
+    device: str = Field("cpu", description="device to compute on")
     dtype: Literal["float32", "bfloat16"] = Field(
         "float32",
         description="bfloat16 is two to three times as fast on processors that support it; values differ in the second "
@@ -419,7 +424,7 @@ class ReplyPmi(ReplyMetric, ConfiguredMetric):
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         continuations: list[tuple[tuple[str, ...], str]] = [(r.context, r.response) for r in replies]
         continuations += [((), r.response) for r in replies]
-        # Without an entry in metrics.yaml, the run's device is used.
+        # Without an entry in metrics.yaml, use the run's device.
         model = self._model if self.options else self._model.on(shared.device)
 
         def likelihoods(few: list[tuple[tuple[str, ...], str]]) -> Iterable[tuple[float, float]]:

@@ -39,7 +39,7 @@ from chatbots.identity import Identity
 from chatbots.text import nearest_names, quote
 
 MOST_TOKENS = 1024
-"""Maximum length of a text; longer ones are cut, so that one very long turn cannot fill the memory."""
+"""Maximum length of a text; longer ones are truncated, so that one very long turn cannot fill the memory."""
 
 
 class ModelError(Exception):
@@ -55,7 +55,10 @@ class TextClassifier(Protocol):
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Return the reason why it cannot be used here, or None. Loads nothing."""
+        """Return the reason why it cannot be used here, or None.
+
+        Loads nothing.
+        """
         ...
 
     def probabilities(self, texts: Sequence[str | tuple[str, str]]) -> np.ndarray:
@@ -72,7 +75,10 @@ class ReplyModel(Protocol):
         ...
 
     def unavailable_reason(self) -> str | None:
-        """Return the reason why it cannot be used here, or None. Loads nothing."""
+        """Return the reason why it cannot be used here, or None.
+
+        Loads nothing.
+        """
         ...
 
     def surprise(self, replies: Sequence[tuple[Sequence[str], str]]) -> tuple[np.ndarray, np.ndarray]:
@@ -89,7 +95,7 @@ class ReplyModel(Protocol):
 
 
 class LocalModel:
-    """Base of all kinds of local models: locates their files and loads them once."""
+    """Base class of local models, which finds their files and loads once."""
 
     def __init__(self, model: str, device: str, dtype: str = "auto") -> None:
         if not isinstance(model, str) or not model.strip():
@@ -102,7 +108,7 @@ class LocalModel:
         self._elsewhere: dict[str, Self] = {}
 
     def on(self, device: str) -> Self:
-        """Return this model on the given device; it is loaded once per device."""
+        """Return this model on a device; it is loaded once per device."""
         if device == self.device:
             return self
         with self._lock:
@@ -209,7 +215,7 @@ class LocalClassifier(LocalModel):
             longest, model = most_tokens(loaded), loaded.model
             n_rows = rows_that_fit(self.device, transformer_row_bytes(loaded.config, longest))
             probabilities = np.empty(len(distinct))
-            # Texts of similar length share a batch to reduce padding.
+            # Batch texts of similar length to reduce padding.
             order = sorted(range(len(distinct)), key=lambda i: len("".join(distinct[i])))
             several = model.config.problem_type == "multi_label_classification"
             for start in range(0, len(order), n_rows):
@@ -237,7 +243,7 @@ class LocalLanguageModel(LocalModel):
     def __init__(self, model: str, window: int = 5, device: str = "cpu") -> None:
         super().__init__(model, device)
         if window < 0:
-            raise ValueError(f"window is {window}; it must be 0 or more turns")
+            raise ValueError(f"window is {window}; it must be at least 0")
         self.window = window
 
     @property
@@ -269,7 +275,10 @@ class LocalLanguageModel(LocalModel):
         return total, count
 
     def _tokens(self, tokenizer: Any, before: Sequence[str], reply: str, limit: int) -> tuple[list[int], int]:
-        """Return the tokens of one row, and the start of the reply tokens that have a predecessor."""
+        """Return one row's tokens and the start of the scored tokens.
+
+        Scored are the reply's tokens that have a predecessor.
+        """
         context = "".join(f"{text}\n" for text in list(before)[max(0, len(before) - self.window) :])
         first = [] if tokenizer.bos_token_id is None else [tokenizer.bos_token_id]
         context_tokens = tokenizer(context, add_special_tokens=False)["input_ids"] if context else []
@@ -302,7 +311,7 @@ def _model_of_bot(name: str) -> str | None:
     """Return the causal model of the bot with this id, or None."""
     from chatbots.registry import UnknownName, bots
 
-    # Looking up an unknown id queries the database; skip it for the built-in model, which is in every list of metrics.
+    # Looking up an unknown id queries the database, so skip it for the built-in model, which every list of metrics has.
     if name == SMOLLM2:
         return None
     try:

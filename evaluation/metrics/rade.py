@@ -34,9 +34,10 @@ class RadeMetricOptions(TrainedOptions):
 
     references: Literal["people", "retrieved", "generated"] = Field(
         "people",
-        description="if there is no human reference: leave the reply out, use the reply from the most similar "
-        "context in "
-        "a corpus (BM25), or let a bot generate one",
+        description=(
+            "action without a human reference: skip the reply, use the reply from the most similar context in a "
+            "corpus (BM25), or let a bot generate one"
+        ),
     )
     corpus: str = Field("everyday", description="corpus of retrieved references: a file, or everyday")
     index: Literal["contexts", "responses"] = Field(
@@ -53,7 +54,10 @@ class RadeMetricOptions(TrainedOptions):
 
 @register_metric
 class Rade(TrainedMetric):
-    """RADE's score of a reply against a reference, by a checkpoint of `train_metric`; on request."""
+    """RADE's score of a reply against a reference, from a trained checkpoint.
+
+    On request.
+    """
 
     kind = "rade"
     seen_sets = ("rade",)
@@ -73,7 +77,7 @@ class Rade(TrainedMetric):
         if makes_references and self.options is not None:
             chosen = self.options
             source = (
-                f"what {chosen.bot} says instead of a reference"
+                f"a reply by {chosen.bot} instead of a reference"
                 if chosen.references == "generated"
                 else f"the corpus {chosen.corpus}, if there is no human reference"
             )
@@ -115,7 +119,7 @@ class Rade(TrainedMetric):
         return reason
 
     def _bot(self) -> Any:
-        assert self.options is not None, "asked although it is unavailable"
+        assert self.options is not None, "called although it is unavailable"
         try:
             return bot_get(self.options.bot)
         except UnknownName:
@@ -159,15 +163,15 @@ class Rade(TrainedMetric):
         from evaluation.models.rade_inputs import GeneratedReferences, RetrievedReferences
 
         chosen = self.options
-        assert chosen is not None, "asked although it is unavailable"
+        assert chosen is not None, "called although it is unavailable"
         if chosen.references == "generated":
             return GeneratedReferences(bot_load(chosen.bot, device))
         corpus = corpus_read() if chosen.corpus == "everyday" else corpus_read(Path(chosen.corpus))
         return RetrievedReferences(corpus.dialogues, chosen.index)
 
     def _corpus_digest(self) -> str | None:
-        """Return the digest of the corpus of retrieved references, or None if it cannot be read."""
-        assert self.options is not None, "asked although it is unavailable"
+        """Return the digest of the reference corpus; None if unreadable."""
+        assert self.options is not None, "called although it is unavailable"
         place = EVERYDAY if self.options.corpus == "everyday" else Path(self.options.corpus)
         try:
             seen = [(file, file.stat()) for file in corpus_files(place)]

@@ -172,7 +172,7 @@ def mean_similarity(vectors: np.ndarray) -> float:
 
 
 def taken_up(answer: str, before: str) -> float:
-    """Return the share of an answer's content words that occur in the previous turn.
+    """Return the share of an answer's content words in the previous turn.
 
     Each distinct word counts once; NaN for an answer without content words.
     """

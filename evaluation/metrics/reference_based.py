@@ -99,7 +99,7 @@ class RougeL(_Overlap):
 
 @register_metric
 class Rouge(_Overlap):
-    """ROUGE-1 and ROUGE-2 of a reply against one reference, from the package rouge-score."""
+    """ROUGE-1 and ROUGE-2 against one reference, from the package rouge-score."""
 
     name = "rouge"
     title = "ROUGE"
@@ -133,7 +133,7 @@ class Rouge(_Overlap):
 
 
 def sentence_bleu(response: Sequence[str], *references: Sequence[str]) -> list[float]:
-    """Return BLEU-1 … BLEU-4 by COCO-caption's formula for one sentence; never exactly 0.
+    """Return BLEU-1 … BLEU-4 by COCO-caption's sentence formula, above 0.
 
     With several references, an n-gram count is clipped at its maximum in a single reference, and the brevity penalty
     uses the reference closest in length, the shorter one in a tie.
@@ -184,18 +184,18 @@ def _longest_common(first: Sequence[str], second: Sequence[str]) -> int:
 
 
 def _reference(reply: ReplyInContext) -> str:
-    assert reply.reference is not None, "asked although it lacks a reference"
+    assert reply.reference is not None, "called without a reference"
     return reply.reference
 
 
 JAR = "meteor-1.5.jar"
 _PATIENCE_S = 120.0
-"""Seconds without output after which the program is ended; a batch takes a second."""
+"""Seconds without output after which the program is terminated; a batch takes one second."""
 _TRIES = 2
 
 
 class MeteorError(Exception):
-    """Error for a METEOR process that exited or returned something other than a number."""
+    """Error of a METEOR process that exited or returned no number."""
 
 
 def meteor_jar() -> Path | None:

@@ -30,7 +30,7 @@ class LearnedOptions(InputModel):
     """Options of an entry of `metrics.yaml` for either metric."""
 
     model: str = Field(min_length=1, description="a transformers folder, or the hub id of a downloaded model")
-    device: str = Field("cpu", description="where it computes")
+    device: str = Field("cpu", description="device to compute on")
 
 
 class _Learned(ReplyMetric, ConfiguredMetric):
@@ -64,7 +64,7 @@ class _Learned(ReplyMetric, ConfiguredMetric):
 
     def _batches(self, kind: str, pairs: Sequence[tuple[str, str]], compute: Any) -> dict[tuple[str, str], float]:
         """Score each distinct pair, in batches of similar length."""
-        assert self._model is not None, "asked although it is unavailable"
+        assert self._model is not None, "called although it is unavailable"
         loaded = self._model.load(kind)
         distinct = sorted(dict.fromkeys(pairs), key=lambda pair: len(pair[0]) + len(pair[1]))
         scores: dict[tuple[str, str], float] = {}
@@ -76,10 +76,10 @@ class _Learned(ReplyMetric, ConfiguredMetric):
 
 @register_metric
 class BartScore(_Learned):
-    """BARTScore by an encoder-decoder of your choice; on request."""
+    """BARTScore by a configured encoder-decoder; on request."""
 
     kind = "bart_score"
-    version = "2"  # a context that is too long is truncated at the start
+    version = "2"  # 2: contexts that are too long are truncated at the start
     usual_title = "BARTScore"
     reads_reference = True
     needs = ("an encoder-decoder (BART)", "a reference for precision and recall")
@@ -131,7 +131,7 @@ class BartScore(_Learned):
 
 @register_metric
 class Bleurt(_Learned):
-    """BLEURT by a checkpoint of your choice; on request."""
+    """BLEURT by a configured checkpoint; on request."""
 
     kind = "bleurt"
     usual_title = "BLEURT"

@@ -143,16 +143,16 @@ class BertScoreOptions(InputModel):
     layer: int = Field(
         0, ge=0, description="layer whose output is used, from 1; 0 for the last one. 17 for roberta-large"
     )
-    device: str = Field("cpu", description="where it computes")
+    device: str = Field("cpu", description="device to compute on")
 
 
 @register_metric
 class BertScore(ReplyMetric, ConfiguredMetric):
-    """BERTScore of a reply and one reference, by default with MiniLM; on request."""
+    """BERTScore against one reference, by default with MiniLM; on request."""
 
     has_network = True
     kind = "bert_score"
-    version = "2"  # RoBERTa's first word gets a leading space
+    version = "2"  # 2: RoBERTa's first word gets a leading space
     usual_title = "BERTScore"
     options_type = BertScoreOptions
     options: BertScoreOptions | None
@@ -196,7 +196,7 @@ class BertScore(ReplyMetric, ConfiguredMetric):
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
         texts = list(dict.fromkeys(t for r in replies for t in (r.response, r.reference or "")))
-        # Without an entry in metrics.yaml, the run's device is used.
+        # Without an entry in metrics.yaml, use the run's device.
         vectors = self._vectors if self.options else self._vectors.on(shared.device)
         known = dict(zip(texts, vectors.vectors(texts), strict=True))
         scores = np.array([bert_score(known[r.response], known[r.reference or ""]) for r in replies])
@@ -235,7 +235,7 @@ class EmbeddingMatch(ReplyMetric, ConfiguredMetric):
     """Embedding average, extrema and greedy matching with one reference; on request."""
 
     kind = "embedding_match"
-    version = "2"  # 0 if a text has no word with a vector
+    version = "2"  # 2: 0 if a text has no word with a vector
     usual_title = "Embedding match"
     options_type = EmbeddingMatchOptions
     options: EmbeddingMatchOptions | None
@@ -296,13 +296,19 @@ class EmbeddingMatch(ReplyMetric, ConfiguredMetric):
         return self._to_columns(pair_similarities(pairs, vectors, tokens_of(shared)))
 
     def _to_columns(self, values: np.ndarray) -> dict[str, np.ndarray]:
-        """Return the columns of (N, 4) values in the order of `KINDS`, with 0 for undefined ones."""
+        """Convert (N, 4) values in the order of `KINDS` to columns.
+
+        Undefined values become 0.
+        """
         defined = np.nan_to_num(values, nan=0.0)
         return {f"{self._prefix}_{kind}": defined[:, SIMILARITY_KINDS.index(kind)] for kind in _FORMULAS}
 
 
 def _of_tokens(pairs: Sequence[tuple[str, str]], tokens: EncoderTokenVectors) -> np.ndarray:
-    """Return the (N, 4) measures of pairs by an encoder's token vectors, without the end markers."""
+    """Return (N, 4) measures of pairs by an encoder's token vectors.
+
+    End markers are ignored.
+    """
     texts = list(dict.fromkeys(text for pair in pairs for text in pair))
     words = {
         text: TextWords.from_vectors(vectors[is_of_text])

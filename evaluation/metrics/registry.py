@@ -1,6 +1,6 @@
 """Registry of metrics, and their joint computation over conversations.
 
-It holds the metrics in this folder and in `metrics.yaml`.
+It contains the metrics of this folder and of `metrics.yaml`.
 
 Metrics that need parameters are entries of a YAML list:
 
@@ -32,7 +32,7 @@ from evaluation.tables import Level
 metrics: Registry[Metric] = Registry("metric", "evaluation.metrics")
 
 metric_kinds: Registry[YamlEntryKind[Metric]] = Registry("kind of metric", "evaluation.metrics")
-"""Metrics with options, which `metrics.yaml` can name."""
+"""Metrics with options, which are the kinds of `metrics.yaml`."""
 
 
 def register_metric(cls: C) -> C:
@@ -96,7 +96,7 @@ MetricId = Annotated[
 configured_metrics: YamlRegistry[Metric] = YamlRegistry(
     metrics, metric_kinds, id_type=MetricId, is_id_needed=False, may_replace=True
 )
-"""The metrics of `metrics.yaml`."""
+"""Metrics declared in `metrics.yaml`."""
 
 
 BATCH = 256
@@ -105,7 +105,7 @@ Progress = Callable[[int, int], None]
 
 
 class MetricUnavailable(Exception):
-    """Error for a requested metric that is unavailable; the message gives the reason."""
+    """Error for an unavailable metric; the message gives the reason."""
 
 
 def compute_batches(
@@ -166,7 +166,7 @@ def compute_all(
         parts.append(tables)
         if progress is not None:
             progress(min(len(parts) * batch, len(conversations)), len(conversations))
-    if not parts:  # an empty table also has the declared columns
+    if not parts:  # an empty table also needs the declared columns
         chosen = [metric_get(m) if isinstance(m, str) else m for m in metrics]
         return {metric.name: metric.compute([], self_play=self_play) for metric in chosen}
     return {name: joined([tables[name] for tables in parts]) for name in parts[0]}

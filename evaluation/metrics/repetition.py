@@ -24,18 +24,23 @@ _NO_WORD = "the text contains no content word"
 
 
 def conversation_repetition(earlier: set[str], text: str) -> int:
-    """Return minus the number of distinct content words used before; at most 0."""
+    """Return minus the number of repeated distinct content words."""
     return -len(earlier.intersection(content_words(text)))
 
 
 def utterance_repetition(text: str) -> int:
-    """Return −(tokens − distinct tokens) of the text, split at white space; at most 0."""
+    """Return −(tokens − distinct tokens) of a text; at most 0.
+
+    Tokens are split at white space.
+    """
     tokens = text.split()
     return len(set(tokens)) - len(tokens)
 
 
 def word_similarity(text: str, answer: str) -> float:
-    """Return the share of the text's tokens that are distinct content words also found in the answer.
+    """Return the share of tokens that are content words of the answer.
+
+    Each distinct word counts once.
 
     Question words and unknown words are ignored. NaN for a blank text.
     """
@@ -124,7 +129,7 @@ class Repetition(MetricDefaults):
                 used |= turn_words
                 turns.add(folded)
                 row += 1
-        described = np.isin(utterances, layout.bot)  # in self-play not the first utterance
+        described = np.isin(utterances, layout.bot)  # in self-play without the first utterance
         again, turns_of = again[described], utterances[described]
         similarity = [word_similarity(layout.texts[bot], layout.texts[user]) for bot, user in similar.tolist()]
         names = ("conversation_repetition_bot", "utterance_repetition_bot", "self_repetition_bot", "repeated_turn_bot")
@@ -188,7 +193,7 @@ class SelfSimilarity(MetricDefaults):
                     continue
                 x = np.stack([vectors[i] for i in conversation_turns.tolist()])
                 for k in range(1, len(conversation_turns)):
-                    # Row by row: the full matrix of a conversation with 10,000 turns would not fit in memory.
+                    # Row by row, because the full matrix of a conversation with 10,000 turns would not fit in memory.
                     values[conversation_turns[k]] = min(1.0, float((x[:k] @ x[k]).max()))
         missed = np.isnan(values[layout.bot]).any()
         return Measured(

@@ -32,7 +32,7 @@ Progress = Callable[[int, int], None]
 
 
 class ReplyMetric(MetricDefaults):
-    """Base of the metrics that score single replies; derive from it and write `score`.
+    """Base class of metrics of single replies; subclasses write `score`.
 
     Attributes:
         needs_reference: True if it compares the reply with a human reply.
@@ -86,7 +86,7 @@ class ReplyMetric(MetricDefaults):
         return [column.name for column in self.columns if column.level == "turn"]
 
     def seen(self, reply: ReplyInContext) -> ReplyInContext:
-        """Return the reply with only the context and reference that the metric uses."""
+        """Return the reply with only the inputs that the metric uses."""
         context, response, reference = reply
         keeps = self.needs_reference or self.reads_reference
         if self.window is not None:

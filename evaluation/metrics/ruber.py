@@ -80,7 +80,10 @@ class PoneScores(TrainedMetric):
 
 
 def _read(network: Any, texts: Sequence[str]) -> np.ndarray:
-    """Return (T, d) vectors of texts from the network's recurrent encoder, batched by similar length."""
+    """Return (T, d) text vectors from the network's recurrent encoder.
+
+    Batched by similar length.
+    """
     import torch
 
     from evaluation.models.pone import WordTexts
@@ -215,8 +218,8 @@ class _Ruber(PoneScores):
         if not self.is_of(checkpoint.manifest):
             option_text = ", ".join(f"{key}: {value}" for key, value in self.trained_options.items())
             raise CheckpointError(
-                f"{checkpoint.folder} was trained with other options than {self.usual_title} ({option_text}); name it "
-                "under kind: pone"
+                f"{checkpoint.folder} was trained with options other than those of {self.usual_title} "
+                f"({option_text}); use it with kind: pone"
             )
         return checkpoint
 

@@ -5,7 +5,7 @@ MiniLM; the paper uses InferSent, and the released code uses the Universal Sente
 
 Word coherence: average, extrema and greedy matching. Liu et al. (2016), "How NOT to evaluate your dialogue system", and
 Ghandeharioun et al. (2019), fact sheet section 1.4. Static word vectors distilled from the sentence encoder replace the
-paper's word2vec. Tokens without a vector are left out; if none is left on a side, the value is undefined (the released
+paper's word2vec. Tokens without a vector are skipped; if none is left on a side, the value is undefined (the released
 code returns 0).
 """
 
@@ -81,7 +81,7 @@ class SimilarityFamily(MetricDefaults):
                 used, place = np.unique(pairs[defined], return_inverse=True)
                 vectors = self.encode(layout.texts_at(used), shared)
                 first, second = vectors[place.reshape(-1, 2)].transpose(1, 0, 2)  # (K, D) each
-                # The rows have length 1, so the dot product is the cosine.
+                # Rows have length 1, so the dot product is the cosine.
                 dots = np.einsum("kd,kd->k", first, second, dtype=float)
                 values[defined] = np.clip(dots, -1.0, 1.0)
             turns[f"{self.prefix}_{name}"] = layout.spread(pairs[:, 1], values)
@@ -123,7 +123,7 @@ class InferSentOptions(InputModel):
     weights: str = Field(min_length=1, description="`infersent1.pkl` or `infersent2.pkl`")
     vectors: str = Field(min_length=1, description="GloVe's file for version 1, fastText's for version 2")
     version: Literal[1, 2] = Field(1, description="1 or 2")
-    device: str = Field("cpu", description="where it computes")
+    device: str = Field("cpu", description="device to compute on")
 
 
 @register_metric
@@ -170,14 +170,14 @@ class InferSentSimilarity(SimilarityFamily, ConfiguredMetric):
         return self._encoder.unavailable_reason()
 
     def encode(self, texts: Sequence[str], shared: TextCache) -> np.ndarray:
-        assert self._encoder is not None, "asked although it is unavailable"
+        assert self._encoder is not None, "called although it is unavailable"
         return shared.encode(texts, self._encoder)
 
 
 ROWS = 500_000
 """Default number of the most frequent words used from a file of word vectors."""
 
-# Titles must differ in their first words because plots truncate the end.
+# Titles must differ in their first words, because plots truncate the end.
 _FORMULAS = {
     "average": ("Average word coherence", "Cosine of the mean word vectors."),
     "extrema": (
@@ -305,5 +305,5 @@ class FileWordCoherence(WordCoherenceFamily, ConfiguredMetric):
         return self._file.unavailable_reason()
 
     def vectors(self) -> VectorTable:
-        assert self._file is not None, "asked although it is unavailable"
+        assert self._file is not None, "called although it is unavailable"
         return self._file.table(first=self.rows)

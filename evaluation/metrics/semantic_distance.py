@@ -165,13 +165,18 @@ class SemanticDistance(ReplyMetric, ConfiguredMetric):
 
 
 def _references(reply: ReplyInContext) -> tuple[str, str, str, str]:
-    """Return the texts that a reply is compared with, in the order of the columns; empty if missing."""
+    """Return the texts that a reply is compared with, by column order.
+
+    Missing texts are empty.
+    """
     context = reply.context
     return context[-1], " ".join(context[-2:]), context[-2] if len(context) > 1 else "", " ".join(context)
 
 
 def dull_factor(tokens: Sequence[str], patterns: Sequence[str]) -> float:
-    """Return 1 + log10((2 + n) / (2 + m)) of a reply: 1 without a dull phrase.
+    """Return 1 + log10((2 + n) / (2 + m)) of a reply.
+
+    1 without a dull phrase.
 
     Args:
         tokens: tokens of the reply, in lower case.
@@ -198,7 +203,7 @@ def words_beside_dull(tokens: Sequence[str], patterns: Sequence[str]) -> list[st
 
 @lru_cache(maxsize=4096)
 def _expression(pattern: str) -> re.Pattern[str]:
-    """Compile a pattern; each slot becomes a group of one or more tokens."""
+    """Compile a pattern, with a group of tokens per slot."""
     parts = [r"(\S+(?: \S+)*)" if part == _SLOT else re.escape(part) for part in pattern.split()]
     return re.compile(" ".join(parts))
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def zscore(values: np.ndarray, *, epsilon: float = 0.0) -> np.ndarray:
-    """Compute (x − mean) / (std + ε) over the defined values; NaN for 0/0.
+    """Compute (x − mean) / (std + ε) over defined values; NaN for 0/0.
 
     std is the population standard deviation.
     """
@@ -47,14 +47,17 @@ def zscore(values: np.ndarray, *, epsilon: float = 0.0) -> np.ndarray:
     if not len(defined):
         return np.full(len(values), np.nan)
     spread = float(np.std(defined)) + epsilon
-    # A constant column has no z-score; rounding errors must not create one.
+    # A constant column has no z-score, and rounding errors must not create one.
     if np.ptp(defined) == 0 and epsilon == 0:
         return np.full(len(values), np.nan)
     return (values - float(np.mean(defined))) / spread
 
 
 def min_max(values: np.ndarray) -> np.ndarray:
-    """Compute (x − min) / (max − min) over the defined values; NaN for a constant column."""
+    """Compute (x − min) / (max − min) over the defined values.
+
+    NaN for a constant column.
+    """
     defined = values[~np.isnan(values)]
     if not len(defined) or np.ptp(defined) == 0:
         return np.full(len(values), np.nan)
@@ -73,7 +76,7 @@ def length_reward(n_rows: int, gamma: float = 0.95) -> np.ndarray:
 
 
 EMPTY_TEXT = "_"
-"""Replacement for an empty text that must be encoded."""
+"""Replacement for empty texts before encoding."""
 
 _EMOJI = regex.compile(r"[\p{Extended_Pictographic}\p{Emoji_Modifier}\p{Regional_Indicator}\u200d\ufe0f\u20e3]")
 
@@ -212,7 +215,10 @@ def row_values(
 def conversation_values(
     rows: TableRows2019, values: dict[str, np.ndarray], n_conversations: int
 ) -> dict[str, np.ndarray]:
-    """Compute the quantities of whole conversations: name to (C,), NaN for one without rows."""
+    """Compute quantities of whole conversations, (C,) each by name.
+
+    NaN for one without rows.
+    """
     rows_by_conversation = np.split(
         np.arange(len(rows)), np.searchsorted(rows.conversation_of, np.arange(1, n_conversations))
     )
@@ -243,7 +249,7 @@ NORMALISED = {
     "length_reward": zscore,
     "vote_bot": zscore,
 }
-"""Columns that the released code normalises over the whole table, besides `words_minmax_user`."""
+"""Columns normalised over the whole table in the released code, besides `words_minmax_user`."""
 
 
 def table_2019(

@@ -5,8 +5,7 @@ Metrics of one run share it, so that nothing is computed twice for the same text
 NLTK provides the tokens.
 
 Content words serve the repetition measures. Fact sheet section 1.6: tokens at white space without stopwords (question
-words stay), punctuation and the endings of contractions. The list of stopwords is our own: the function words of
-English.
+words stay), punctuation and the endings of contractions. The stopwords are our own list of English function words.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ class TextCache:
     def once(
         self, key: str, texts: Sequence[T], compute: Callable[[list[T]], Iterable[R]], *, keep: bool = False
     ) -> list[R]:
-        """Return the result of each text, computing only those not cached under this key.
+        """Return the result of each text, computing only uncached ones.
 
         Args:
             key: identity of the computation, such as an identity's key.
@@ -85,7 +84,7 @@ class TextCache:
 
     @property
     def encoder(self) -> SentenceEncoder:
-        """The default sentence encoder on this device; it is loaded when first used."""
+        """The default sentence encoder on this device, loaded on first use."""
         from chatbots.encoders.sentence import sentence_encoder
 
         return sentence_encoder(self.device)
@@ -165,7 +164,10 @@ _AROUND = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 def content_words(text: str) -> list[str]:
-    """Return the content words of a text, in lower case, in order and with repeats."""
+    """Return the lower-case content words of a text, in order.
+
+    Repeats are kept.
+    """
     words = []
     for token in text.lower().translate(_CURLY).split():
         if token not in UNKNOWN:

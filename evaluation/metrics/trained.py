@@ -47,7 +47,7 @@ from evaluation.training.config import BackboneConfig, backbone_missing
 log = logging.getLogger(__name__)
 
 FOLDER = "metrics"
-"""Folder below the data folder, with one folder per training."""
+"""Subfolder of the data folder with one folder per training."""
 
 
 CHECKPOINT_NEEDED = "a checkpoint of `train_metric`"
@@ -94,7 +94,7 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
         if self.options is not None and self.options.checkpoint in shipped_names():
             self.needs = tuple(need for need in self.needs if need != CHECKPOINT_NEEDED)
         if self.options is not None and self.options.checkpoint.removeprefix(f"{SHIPPED}/") in shipped_names():
-            self.seen_sets = ("grade",)  # the designs were compared on it
+            self.seen_sets = ("grade",)  # designs were compared on it
         self._networks: dict[str, tuple[MetricManifest, Any]] = {}  # by position
         self._lock = threading.RLock()
 
@@ -120,7 +120,7 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
         metric = self.trained or self.kind
         if checkpoint.manifest.metric != metric:
             raise CheckpointError(
-                f"{checkpoint.folder} holds a checkpoint of {checkpoint.manifest.metric}, not of {metric}"
+                f"{checkpoint.folder} contains a checkpoint of {checkpoint.manifest.metric}, not of {metric}"
             )
         return checkpoint
 
@@ -150,14 +150,14 @@ class TrainedMetric(ReplyMetric, ConfiguredMetric):
         with self._lock:
             place, checkpoint = self.choose_device(device), self.checkpoint
             manifest, network = self._networks.get(place, (None, None))
-            if manifest != checkpoint.manifest:  # first use, or retrained since
+            if manifest != checkpoint.manifest:  # first use, or retrained since then
                 network = restored(checkpoint, place)
                 self._networks[place] = checkpoint.manifest, network
             return network
 
 
 def trained_register(folder: Path, device: str = "") -> list[Metric]:
-    """Register every checkpoint of a folder as a metric; return the new ones.
+    """Register every checkpoint of a folder as a metric; return new ones.
 
     A training that is named after its kind, such as `grade`, replaces the placeholder without a checkpoint.
 
@@ -179,9 +179,9 @@ def trained_register(folder: Path, device: str = "") -> list[Metric]:
                 name=name, title=manifest.title, checkpoint=str(place), device=device
             )
         except (CheckpointError, ValueError) as error:
-            # DEBUG, because commands also log INFO and would repeat this message on every run of a long training.
+            # DEBUG, because commands also log INFO and would repeat this message during a long training.
             level = logging.DEBUG if checkpoint_awaited(place) else logging.WARNING
-            log.log(level, "%s is left out: %s", place, error)
+            log.log(level, "%s is skipped: %s", place, error)
             continue
         registered.append(metrics.put(metric))
     return registered
@@ -201,7 +201,7 @@ class TrainedLook:
         Args:
             folder, device: as in `trained_register`.
         """
-        # Another thread holds the lock, or `trained_register` called the registry; both use the registered metrics.
+        # Another thread has the lock, or `trained_register` called the registry; both use the registered metrics.
         if not self._lock.acquire(blocking=False):
             return
         try:
@@ -217,7 +217,7 @@ class TrainedLook:
 
 
 def _stamp(place: Path) -> tuple[int, ...]:
-    """Return the modification time of a training's manifests; 0 if it does not exist."""
+    """Return the modification times of a training's manifests; 0 if missing."""
     stamps = []
     for manifest in (place / MANIFEST_FILE, place / "best" / MANIFEST_FILE):
         try:
@@ -242,7 +242,7 @@ def _kind(manifest: MetricManifest) -> str:
 
 
 PMI_LEVEL, PMI_SPREAD = 0.52, 0.55
-"""Of SmolLM2-135M, over 40 true and 40 random pairs of Topical-Chat's held-out dialogues, for this model alone."""
+"""Mean and standard deviation for SmolLM2-135M, over 40 true and 40 random held-out pairs of Topical-Chat."""
 
 
 class PmiOptions(TrainedOptions):
@@ -306,7 +306,7 @@ class WithPmi(TrainedMetric):
         return super().unavailable_reason() or self._pmi.unavailable_reason()
 
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
-        assert self.options is not None, "asked although it is unavailable"
+        assert self.options is not None, "called although it is unavailable"
         pmi = self._pmi.scored(replies, shared)["reply_pmi_bot"]
         pmi = (pmi - self.options.pmi_level) / self.options.pmi_spread
         scores, extra_scores = self.network_scores(replies, shared)

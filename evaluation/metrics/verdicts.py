@@ -86,14 +86,17 @@ _LOOKALIKES = str.maketrans("АВΑΒ", "ABAB")
 
 
 class Verdict(NamedTuple):
-    """Verdict of one answer: a `label`, or None with the reason in `problem`."""
+    """Verdict of one answer: a `label`, or a `problem` without label."""
 
     label: str | None
     problem: str = ""
 
 
 def read_verdict(text: str, answers: Sequence[str]) -> Verdict:
-    """Parse a judge's verdict; `answers` are the numbers of the scale in order, or A and B."""
+    """Parse a judge's verdict.
+
+    `answers` are the numbers of the scale in order, or A and B.
+    """
     text = _clean(text)
     tagged = _ANSWER_TAG.findall(text)
     parts = [tagged[-1][1]] if tagged else [text]
@@ -139,7 +142,7 @@ def _labels(text: str, answers: Sequence[str]) -> Iterator[str]:
 
 
 def _last_json(text: str) -> Any:
-    """Return the last JSON object or list in the text; None if there is none."""
+    """Return the last JSON object or list in a text, or None."""
     decoder, data, position = json.JSONDecoder(), None, 0
     while (begin := re.search(r"[{\[]", text[position:])) is not None:
         position += begin.start()
@@ -165,7 +168,10 @@ def _json_labels(data: dict[str, Any], answers: Sequence[str]) -> Iterator[str]:
 
 
 def _read_number(line: str, answers: Sequence[str]) -> str | None:
-    """Return the number at the start of a line; None if the line contains another one."""
+    """Return the number at the start of a line, or None.
+
+    None if the line contains another number.
+    """
     line = _without_scale(line, answers)
     begin = re.match(
         rf"(?:an?\s+|the\s+|is\s+|[(\[\"'<]\s*)*(?:{_NUMBER}|({'|'.join(_WORDS)})\b)(?!\s+(?:and|point)\b)", line, re.I
@@ -202,7 +208,10 @@ def _numbers(text: str, answers: Sequence[str]) -> Iterator[str]:
 
 
 def _without_scale(text: str, answers: Sequence[str]) -> str:
-    """Return the text without descriptions of the scale; `4/5` and `4 out of 5` become `4`."""
+    """Return the text without descriptions of the scale.
+
+    `4/5` and `4 out of 5` become `4`.
+    """
     low, high = answers[0], answers[-1]
     label = r"(?:\s*(?:\([^()\n]*\)|[=:]\s*[a-z ]+))?"
     text = re.sub(
@@ -225,7 +234,10 @@ def _without_scale(text: str, answers: Sequence[str]) -> str:
 
 
 def _read_letter(line: str, answers: Sequence[str]) -> str | None:
-    """Return the letter at the start of a line; None if the line names the other one as equal."""
+    """Return the letter at the start of a line, or None.
+
+    None if the line calls the other one equal.
+    """
     line = line.translate(_LOOKALIKES).lstrip(" [(\"'<")
     if (begin := _LETTER.match(line)) is None or re.match(
         r"\s*(?:/|or\b|and\b|=|&|\bnor\b)", line[begin.end() :], re.I

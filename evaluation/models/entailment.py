@@ -36,7 +36,10 @@ from evaluation.training.inference_pairs import LABELS
 
 @dataclass(frozen=True)
 class NliBatch:
-    """Batch of pairs as texts or (B, d) vectors, with (B,) label indices in `LABELS`."""
+    """Batch of pairs as texts or (B, d) vectors, with label indices.
+
+    Labels are (B,) indices of `LABELS`.
+    """
 
     premise: Sequence[str] | Tensor
     hypothesis: Sequence[str] | Tensor
@@ -81,7 +84,7 @@ class EntailmentLite(EntailmentClassifier):
     The features are [u; v; |u − v|; u ∗ v] (10).
 
     Args:
-        width: of a vector, d.
+        width: width of a vector, d.
     """
 
     def __init__(self, width: int) -> None:
@@ -105,8 +108,8 @@ class EntailmentBert(EntailmentClassifier):
     logits.
 
     Args:
-        encoder: with pooling "cls": the first token's last state through the model's pooler, where it has one.
-        dropout: of the pooled output.
+        encoder: encoder with pooling "cls", the first token's last state, through the model's pooler if it has one.
+        dropout: dropout of the pooled output.
     """
 
     labels = ("contradiction", "entailment", "neutral")
@@ -224,7 +227,10 @@ class Esim(EntailmentClassifier):
         return self.compared(a, a_mask, b, b_mask)
 
     def compared(self, a: Tensor, a_mask: Tensor, b: Tensor, b_mask: Tensor) -> Tensor:
-        """Return (B, 3) logits of (B, T, W) words and their (B, T) masks, in the order of `labels`."""
+        """Return (B, 3) logits of words, in the order of `labels`.
+
+        Words are (B, T, W), their masks (B, T).
+        """
         a = _read(self.encode, self._same_dropped(a), a_mask)  # ā, (1): (B, T, 2h)
         b = _read(self.encode, self._same_dropped(b), b_mask)  # b̄, (2)
         alike = a @ b.transpose(1, 2)  # e_ij = āᵢᵀ b̄ⱼ, (11)
@@ -256,7 +262,10 @@ def _read(lstm: nn.LSTM, states: Tensor, mask: Tensor) -> Tensor:
 
 
 def _softmax(scores: Tensor, mask: Tensor) -> Tensor:
-    """Return (B, T, S) weights over the second text's words, given its mask (B, S)."""
+    """Return (B, T, S) attention over the second text's words.
+
+    The second text's mask is (B, S).
+    """
     return scores.masked_fill(mask[:, None] == 0, -torch.inf).softmax(dim=2)
 
 
@@ -272,6 +281,6 @@ def _begin(name: str, parameter: nn.Parameter) -> None:
             nn.init.xavier_normal_(parameter)
         else:
             parameter.zero_()
-            if "bias_hh" in name:  # the order of the gates is input, forget, cell, output
+            if "bias_hh" in name:  # gates are in the order input, forget, cell, output
                 h = len(parameter) // 4
                 parameter[h : 2 * h] = 1

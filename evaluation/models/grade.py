@@ -29,7 +29,7 @@ SLOPE = 0.2
 
 @dataclass(frozen=True, slots=True)
 class PairBatch:
-    """Batch of B pairs with n keyword positions, those of the context first.
+    """Batch of B pairs with n keyword positions, context first.
 
     Attributes:
         text: (B, T) features of a frozen encoder, or two lists of texts.
@@ -215,9 +215,9 @@ class GradeNetwork(nn.Module):
 
 
 UTTERANCES = 2
-"""Of the context that are read."""
+"""Number of context utterances that are read."""
 Pair = tuple[tuple[str, ...], str]
-"""The context, oldest utterance first, and the reply."""
+"""Context, oldest utterance first, and reply."""
 
 
 class Lexicon:
@@ -260,7 +260,9 @@ class Lexicon:
 
 
 class VocabularyTable:
-    """Lexicon of a training vocabulary: rows of a trainable table, 0 for other words.
+    """Lexicon of a training vocabulary, as rows of a trainable table.
+
+    Other words have row 0.
 
     Args:
         words: words of rows 1, 2, ….
@@ -326,7 +328,7 @@ class Reader:
         return len(self.placed(pair)[1])
 
     def n_unknown_keywords(self, pair: Pair) -> int:
-        """Count the keywords within the limit that have no paths in the graph."""
+        """Count keywords within the limit that have no graph paths."""
         context_keywords, answered = self.placed(pair)
         return sum(not self.graph.reaches(word) for word in (*context_keywords, *answered))
 
@@ -340,7 +342,7 @@ class Reader:
         n_said = np.array([len(context_keywords) for context_keywords, _answered in rows])
         keywords = [[*context_keywords, *answered] for context_keywords, answered in rows]
         n = max(1, *map(len, keywords))
-        # Distinct keywords are referred to by index; the last index means no keyword.
+        # Keywords are referred to by index of the distinct ones; the last index means no keyword.
         words = list(dict.fromkeys(word for row in keywords for word in row))
         place = {word: k for k, word in enumerate(words)}
         positions = np.full((len(rows), n), len(words))
@@ -365,7 +367,7 @@ class Reader:
         )
 
     def _hops(self, words: list[str], positions: np.ndarray, n_said: np.ndarray) -> np.ndarray:
-        """Return the symmetric hops between keywords of context and reply, (B, n, n).
+        """Return symmetric hops between context and reply keywords, (B, n, n).
 
         All other entries are 0.
 

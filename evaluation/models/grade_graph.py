@@ -26,11 +26,11 @@ from chatbots.identity import derive_seed
 from chatbots.text import quote
 
 WORDNET = "wordnet"
-"""Stands in a config's `graph` for the relations that come with Confab."""
+"""Value of `graph` in a config for the relations shipped with Confab."""
 RELATIONS = Path(__file__).parent.parent / "shipped" / "wordnet" / "relations.tsv.gz"
 WORDNET_LICENCE = RELATIONS.with_name("LICENSE.txt")
 LICENCE_BESIDE = "LICENSE.WordNet.txt"
-"""What a copy of WordNet's licence is called next to a graph that has its edges."""
+"""File name of WordNet's licence next to a graph with its edges."""
 
 
 def has_wordnet(options: Mapping[str, Any]) -> bool:
@@ -40,14 +40,14 @@ def has_wordnet(options: Mapping[str, Any]) -> bool:
 
 
 def graph_licences(options: Mapping[str, Any]) -> list[str]:
-    """Return the licences of a graph's edges, each with its source in brackets or as its name."""
+    """Return the licences of a graph's edges, with their sources."""
     return ["CC BY-SA 4.0 (ConceptNet)", *(["WordNet's licence"] if has_wordnet(options) else [])]
 
 
 FAR = 20
-"""Hops where no path leads or a word is unknown: the “unlimited hop” of the released code."""
+"""Hops without a path or for an unknown word: the “unlimited hop” of the released code."""
 _SEARCHED, _KEPT = 1 << 24, 1 << 28
-"""Bytes of hops that are searched for at once, and kept."""
+"""Bytes of hops searched at once and cached."""
 
 
 class GraphError(ValueError):
@@ -109,7 +109,7 @@ class Graph:
         return Graph((names[i], names[j]) for i, j in zip(edges.row, edges.col, strict=True))
 
     def hops(self, first: Sequence[str], second: Sequence[str]) -> np.ndarray:
-        """Return the hops from the first words to the second ones, (N, M) int."""
+        """Return hops between first and second words, (N, M) int."""
         hops_table = np.full((len(first), len(second)), FAR)
         columns: dict[str, list[int]] = {}
         for k, word in enumerate(second):
@@ -121,7 +121,7 @@ class Graph:
         for k, word in enumerate(first):
             place = self._known(word)
             if place is None:
-                hops_table[k, columns.get(word, [])] = 1  # even an unknown word is one hop from itself
+                hops_table[k, columns.get(word, [])] = 1  # even an unknown word is 1 hop from itself
             else:
                 rows.setdefault(place, []).append(k)
         for place, hops in self._iterate_hops(list(rows)):
@@ -138,11 +138,11 @@ class Graph:
         return None if node is None or self._place[node] < 0 else int(self._place[node])
 
     def _iterate_hops(self, places: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield each node index with its hops to all nodes, (C,), searching if not cached."""
+        """Yield node indices with hops to all nodes, (C,), cached or searched."""
         n = max(1, len(self._core))
         new = [place for place in places if place not in self._hops]
         for place in set(places).intersection(self._hops):
-            self._hops[place] = self._hops.pop(place)  # least recently used entries are evicted first
+            self._hops[place] = self._hops.pop(place)  # the least recently used entries are evicted first
             yield place, self._hops[place]
         size = max(64, _SEARCHED // n)
         for start in range(0, len(new), size):
@@ -158,7 +158,7 @@ class Graph:
         n, width = len(self._core), -(-len(places) // 64) * 64
         is_start = np.zeros((n, width), dtype=bool)
         is_start[places, np.arange(len(places))] = True
-        seen = np.packbits(is_start, axis=1).view(np.uint64)  # (C, width / 64): who has been there
+        seen = np.packbits(is_start, axis=1).view(np.uint64)  # (C, width / 64): searches that have reached the node
         edge = seen.copy()
         distances = np.ones((n, width), dtype=np.uint8)
         for _ in range(254):
@@ -168,7 +168,7 @@ class Graph:
             edge = into & ~seen
             if not edge.any():
                 break
-            distances += _bits(~seen)  # searches that reach a node for the first time are one hop farther
+            distances += _bits(~seen)  # first visits are one hop farther
             seen |= edge
         distances[_bits(~seen).view(bool)] = FAR
         return np.ascontiguousarray(distances[:, : len(places)].T)
@@ -204,7 +204,7 @@ class Neighbours:
 
     @cached_property
     def _vectors(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Vectors of all nodes (V + 1, d), their lengths, and each node's row.
+        """Vectors of all nodes (V + 1, d), their lengths, and node rows.
 
         The last row means no vector.
         """
@@ -268,7 +268,7 @@ class Neighbours:
 
 
 def _bits(words: np.ndarray) -> np.ndarray:
-    """Return (C, 64 W) zeros and ones of (C, W) words of 64 bits."""
+    """Unpack (C, W) 64-bit words into (C, 64 W) bits."""
     return np.unpackbits(words.view(np.uint8), axis=1)
 
 
@@ -295,7 +295,7 @@ def _edges_read(path: Path) -> list[tuple[str, str]]:
     except DAMAGE_ERRORS as error:
         raise GraphError(f"{path} cannot be read: {error}") from error
     if not edges:
-        raise GraphError(f"{path} holds no triple")
+        raise GraphError(f"{path} contains no triple")
     return edges
 
 
@@ -309,7 +309,7 @@ def _edge(line: str, location: str) -> tuple[str, str]:
         return _node(head), _node(tail)
     except (ValueError, KeyError, AttributeError, RecursionError):
         raise GraphError(
-            f'{location}: {quote(line)} is no triple; it must be {{"head", "relation", "tail"}} '
+            f'{location}: {quote(line)} is not a triple; it must be {{"head", "relation", "tail"}} '
             "or relation, head and tail between tabs"
         ) from None
 

@@ -21,7 +21,7 @@ from chatbots.huggingface import import_lock
 
 THRESHOLD = 0.15
 WEIGHTS = {"NN": 2.0, "VB": 1.0, "JJ": 0.5}
-"""By the first two letters of a Penn tag; others count nothing."""
+"""Weights by the first two letters of a Penn tag; others have weight 0."""
 AnalyserName = Literal["nltk", "textblob"]
 _WORDNET_POS = {"NN": "n", "VB": "v", "JJ": "a"}
 
@@ -69,7 +69,7 @@ class Keywords:
         return math.log10(self.n_utterances / (self.df.get(base, 0) + 1))
 
     def extract(self, text: str) -> list[str]:
-        """Return the keywords of an utterance, in order of appearance, repeats kept."""
+        """Return the keywords of an utterance in order, with repeats."""
         return self.among(tokens_of(text, self.analyser))
 
     def among(self, tokens: Sequence[TaggedToken]) -> list[str]:
@@ -120,7 +120,7 @@ def tokens_of(text: str, analyser: AnalyserName) -> list[TaggedToken]:
     text = text.lower().replace("’", "'")
     if analyser == "nltk":
         return _by_nltk(text)
-    # Treebank's rules separate a full stop only at the end of a text, so each sentence is tokenised separately.
+    # Treebank's rules split off a full stop only at the end of a text, so tokenise each sentence separately.
     cut = [word for sentence in _SENTENCE_END.split(text) for word in _tokenizer().tokenize(sentence)]
     words = [part for word in cut for part in _without_stop(word)]
     return [TaggedToken(word, _lemma(word, tag), tag) for word, tag in _textblob().tag(words)]
@@ -211,7 +211,7 @@ _DOUBLED = re.compile(r"([bdgklmnprt])\1$")
 
 @lru_cache(maxsize=100_000)
 def _lemma(word: str, tag: str) -> str:
-    """Return a form's lemma, from the irregular forms or the first matching rule."""
+    """Return a form's lemma by irregular forms or the first matching rule."""
     kind = tag[:2]
     if kind not in _RULES:
         return word

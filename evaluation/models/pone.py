@@ -38,7 +38,7 @@ HIDDEN = (256, 512, 128)
 
 
 class PoneScorer(nn.Module):
-    """Scorer f(q, h): features [q ; qᵀMh ; h], ReLU layers, and a sigmoid.
+    """Scorer f(q, h): features [q ; qᵀMh ; h], ReLU layers and sigmoid.
 
     Args:
         width: width of a sentence vector, d.
@@ -68,7 +68,10 @@ class PoneScorer(nn.Module):
         self.layers = nn.Sequential(*layers, nn.Linear(n, 1))
 
     def features(self, query: Tensor, response: Tensor) -> Tensor:
-        """Return (B, 2d + 1) [q ; qᵀMh ; h] of (B, d) vectors (2, "Features")."""
+        """Return features [q ; qᵀMh ; h], (B, 2d + 1), of (B, d) vectors.
+
+        Fact sheet (2, "Features").
+        """
         between = ((query @ self.bilinear) * response).sum(dim=1, keepdim=True)  # qᵀ M h
         return torch.cat([query, between, response], dim=1)
 
@@ -168,7 +171,7 @@ def ruber_blend(unreferenced: np.ndarray, referenced: np.ndarray, kind: Blend = 
 
 
 MOST_WORDS = 60
-"""Of a text; a longer one keeps its last, which stand nearest to the reply."""
+"""Maximum number of words of a text; a longer one keeps its last words, which are nearest to the reply."""
 
 
 class WordBatch(NamedTuple):

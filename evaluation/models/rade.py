@@ -22,7 +22,7 @@ from torch.nn import functional as F
 
 MAX_TOKENS = 512
 IGNORED = -100
-"""Marks padding among the tokens of a reference."""
+"""Padding among the tokens of a reference."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,9 @@ class RadeWeights:
 
 
 STAGE_1 = RadeWeights(reference=0, ranking=0)
-"""Pre-training on other data, whose references have no scores: L = MSE_a + GEN (3)."""
+"""Loss of pre-training, where references have no scores: L = MSE_a + GEN (3)."""
 STAGE_2 = RadeWeights()
-"""The task itself: L = MSE_a + MSE_h + GEN + PR (3)."""
+"""Loss of the task itself: L = MSE_a + MSE_h + GEN + PR (3)."""
 
 
 def ranking_loss(scores: Tensor, response: Tensor, reference: Tensor, *, symmetric: bool = False) -> Tensor:
@@ -93,10 +93,11 @@ def rade_loss(
 def pair_tokens(
     tokenizer: Any, context: Sequence[str], reference: str, response: str, max_tokens: int = MAX_TOKENS
 ) -> list[int]:
-    """Return the posterior encoder's input: begin, c, separator, r_h, separator, r_a, end (2).
+    """Return the posterior encoder's input (2).
 
-    The separator is also placed between the utterances of c. A context that is too long loses its oldest tokens.
-    Reference and response are truncated only if the two alone are too long, the longer one first.
+    It is begin, c, separator, r_h, separator, r_a, end. The separator is also placed between the utterances of c. A
+    context that is too long loses its oldest tokens. Reference and response are truncated only if the two alone are too
+    long, the longer one first.
     """
     begin, between = _marks(tokenizer)
 
@@ -117,7 +118,10 @@ def pair_tokens(
 
 
 def context_tokens(tokenizer: Any, context: Sequence[str], max_tokens: int = MAX_TOKENS) -> list[int]:
-    """Return the generator's input, the context alone: begin, c, end (2)."""
+    """Return the generator's input, the context alone (2).
+
+    It is begin, c, end.
+    """
     begin, between = _marks(tokenizer)
     context_ids = [
         token for text in context for token in (*tokenizer(text, add_special_tokens=False)["input_ids"], between)
@@ -133,7 +137,7 @@ def _marks(tokenizer: Any) -> tuple[int, int]:
     begin = tokenizer.cls_token_id if tokenizer.cls_token_id is not None else tokenizer.bos_token_id
     between = tokenizer.sep_token_id if tokenizer.sep_token_id is not None else tokenizer.eos_token_id
     if begin is None or between is None:
-        raise ValueError("the tokenizer has no mark for the beginning or the end of a text")
+        raise ValueError("the tokenizer has no token for the start or the end of a text")
     return begin, between
 
 
@@ -164,7 +168,7 @@ class ScoreHead(nn.Module):
 
 
 class WordDecoder(nn.Module):
-    """GRU decoder that starts from a context vector, for encoders without a decoder.
+    """GRU decoder from a context vector, for encoders without a decoder.
 
     Args:
         n_words: size of the vocabulary; word 0 starts every text.
@@ -217,7 +221,10 @@ class RadeNetwork(nn.Module):
         return self.head(self.encoded(tokens, attention_mask))
 
     def generation(self, context: Tensor, attention_mask: Tensor, reference: Tensor) -> Tensor:
-        """Return GEN of (B, T) contexts and (B, R) tokens of their references, `IGNORED` after the end (3)."""
+        """Return GEN of contexts (B, T) and their references (B, R) (3).
+
+        References have `IGNORED` after the end.
+        """
         if self.generates:
             return self.backbone(
                 input_ids=context, attention_mask=attention_mask, labels=reference
@@ -227,7 +234,9 @@ class RadeNetwork(nn.Module):
 
 
 class RadeLite(nn.Module):
-    """RADE on frozen sentence vectors and surface features, for small data on a CPU.
+    """RADE on frozen sentence vectors and surface features.
+
+    For small data on a CPU.
 
     Vectors are projected onto the principal axes of the training data, all inputs are standardised, and outputs are on
     the scale of the training ratings. `fitted` computes these buffers. Several members with different initial weights
@@ -276,7 +285,10 @@ class RadeLite(nn.Module):
         self.out_bias = nn.Parameter(torch.zeros(members, 1, 2))
 
     def inputs(self, vectors: Tensor, surface: Tensor) -> Tensor:
-        """Return (B, n) standardised inputs of (B, V, d) vectors and (B, S) features."""
+        """Return (B, n) standardised inputs from vectors and features.
+
+        (B, V, d) vectors and (B, S) features.
+        """
         turned = torch.einsum("bvd,vda->bva", vectors - self.centre, self.axes)
         return (torch.cat([surface, turned.flatten(1)], dim=1) - self.mean) / self.spread
 

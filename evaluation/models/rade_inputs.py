@@ -189,7 +189,7 @@ def _cosine(x: np.ndarray, y: np.ndarray) -> float:
 
 
 _MATCHES = 20
-"""A response under test may be in the corpus many times over; then the next match is taken."""
+"""Number of matches to search: the evaluated response may itself be in the corpus many times."""
 
 
 class References(Protocol):
@@ -221,7 +221,7 @@ class RetrievedReferences:
             if dialogue.turns[k].strip()
         ]
         if not pairs:
-            raise ValueError("the corpus has no utterance that answers another")
+            raise ValueError("the corpus has no utterance that replies to another")
         self._window = window
         self._responses = [response for _, response in pairs]
         self._index = Bm25([before if index == "contexts" else response for before, response in pairs])

@@ -111,7 +111,7 @@ def scatter_drawing(
     labels = place_labels(titles, centres, obstacles, bounds, size)
     legend: list[object] = []
     if covers_any(labels, obstacles, bounds):
-        # A name over a mark would hide a value, so all names go into a legend below the plot.
+        # A name over a mark would hide a value, so put all names into a legend below the plot.
         labels, titles = [], []
         legend, height = _legend(points, width, height)
     leaders = [
@@ -194,12 +194,12 @@ def weights_drawing(weights: Sequence[Weight], width: float, *, name: str, unit:
 Pair = tuple[str, str]
 WIDE = 720.0
 NUMBER_PX = 13.0
-"""Font size of the numbers in the cells, as the style sheet has it."""
+"""Font size of the numbers in the cells; must match the style sheet."""
 
 
 @dataclass(frozen=True, slots=True)
 class RatedBot:
-    """Bot in the grid of differences, with the slot that determines its mark."""
+    """Bot in the grid of differences, with its colour index."""
 
     bot_id: str
     title: str
@@ -232,7 +232,7 @@ class Differences:
         return max(known, default=1.0)
 
     def get_pair(self, a: str, b: str) -> tuple[Comparison, int] | None:
-        """Return the comparison of two bots, and the sign that makes it a − b."""
+        """Return the comparison of two bots, and the sign for a − b."""
         if (a, b) in self.pairs:
             return self.pairs[a, b], 1
         return (self.pairs[b, a], -1) if (b, a) in self.pairs else None
@@ -332,8 +332,8 @@ def grid_drawing(
 
 
 def _heads(columns: Sequence[RowName], names: float, wide: float, width: float) -> tuple[list[list[str]], list[str]]:
-    """Return the title lines above each column and the list below the grid."""
-    if any(column.slot for column in columns):  # their marks identify them
+    """Return the title lines above columns and the list below the grid."""
+    if any(column.slot for column in columns):  # marks identify the columns
         alone = [shorten(columns[0].title, width - names - wide)] if len(columns) == 1 else []
         return [alone for _column in columns], []
     wrapped = [wrap(column.title, wide - 4, 11) for column in columns]
@@ -389,7 +389,7 @@ def _difference_cell(
     gap = None if comparison.difference is None else sign * comparison.difference
     shade = "div-none"
     if gap is not None and comparison.ordered:
-        # Significant differences skip the neutral colour, so they always differ visibly from no difference.
+        # Significant differences skip the neutral colour, so that they always differ visibly from no difference.
         shade = diverging_class((1 if gap > 0 else -1) * max(0.25, abs(gap) / differences.largest))
     says = f"{bot.title} − {column_bot.title}\n{figure(gap, differences.digits)} "
     says += (

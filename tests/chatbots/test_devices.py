@@ -42,7 +42,7 @@ def test_the_rows_of_a_batch_fit_the_device(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_device_that_is_not_here_is_named() -> None:
     from chatbots.encoders.sentence import EncoderError
 
-    with pytest.raises(EncoderError, match="to the device nonsense"):
+    with pytest.raises(EncoderError, match="onto nonsense"):
         encoder_get(device="nonsense").load()
 
 

@@ -150,7 +150,7 @@ async def test_a_passing_failure_is_tried_again(status: int) -> None:
 
 async def test_tries_are_bounded() -> None:
     async with serving(fails(503, "overloaded")) as server:
-        with pytest.raises(BotError, match=r"asked 3 times.*HTTP 503.*overloaded"):
+        with pytest.raises(BotError, match=r"tried 3 times.*HTTP 503.*overloaded"):
             await pieces(server.bot(retries=2), "hi")
     assert len(server.requests) == 3
 
@@ -241,7 +241,7 @@ async def test_a_cap_is_looked_at_before_the_call(meter: MemoryMeter) -> None:
         assert bot.least_bound.cost == 20
         await pieces(bot, "one")  # 10 of 35, though up to 20 could have gone
         await pieces(bot, "two")
-        with pytest.raises(BotError, match=r"cap of 35 is reached: 20 is spent.*may cost 20"):
+        with pytest.raises(BotError, match=r"limit of 35 is reached: 20 is spent.*may cost 20"):
             await pieces(bot, "three")
     assert len(server.requests) == 2
     assert meter.spent == {"e": 20}
@@ -258,7 +258,7 @@ async def test_calls_under_way_count_with_the_most_they_can_cost() -> None:
         under_way = [asyncio.ensure_future(pieces(bot, str(i))) for i in range(2)]
         while len(server.requests) < 2:
             await asyncio.sleep(0)
-        with pytest.raises(BotError, match="cap of 25 is reached"):
+        with pytest.raises(BotError, match="limit of 25 is reached"):
             await pieces(bot, "too many")
         server.let_go.set()
         await asyncio.gather(*under_way)

@@ -76,7 +76,7 @@ def test_a_file_tells_its_licence_template_and_size(file: Path) -> None:
 def test_what_is_no_gguf_file_says_so(tmp_path: Path, content: bytes) -> None:
     bad = tmp_path / "bad.gguf"
     bad.write_bytes(content)
-    with pytest.raises(GgufError, match=r"bad\.gguf is no GGUF file"):
+    with pytest.raises(GgufError, match=r"bad\.gguf is not a GGUF file"):
         gguf_header(bad)
 
 

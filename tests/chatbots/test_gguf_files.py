@@ -92,7 +92,7 @@ def test_what_cannot_be_converted_is_told(folder, cache, tmp_path):
         gguf_files.gguf_folder(other)
     assert "(tekken)" in gguf_files.gguf_transformers_reason(str(written(folder, tmp_path / "pre.gguf", pre="tekken")))
     (tmp_path / "broken.gguf").write_bytes(b"no")
-    assert "no GGUF file" in gguf_files.gguf_transformers_reason(str(tmp_path / "broken.gguf"))
+    assert "not a GGUF file" in gguf_files.gguf_transformers_reason(str(tmp_path / "broken.gguf"))
 
 
 def test_the_packaged_model_can_be_converted():

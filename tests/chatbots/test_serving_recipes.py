@@ -97,7 +97,7 @@ async def test_llama_cpps_own_server(llama_port: int) -> None:
     assert all(await asyncio.gather(*map(asked, others))), "more than it has places for"
     with pytest.raises(BotError) as refused:
         await asked(Conversation.from_texts(["hello " * 300]))
-    assert "was asked once" in str(refused.value)
+    assert "was tried once" in str(refused.value)
     assert "HTTP 400, the conversation is too long for it: request (" in str(refused.value)
     assert LONG_ADVICE in str(refused.value)
     turns = ["hello " * 20] * 31
@@ -145,7 +145,7 @@ async def test_vllm_by_its_protocol() -> None:
         for _ in shapes:
             with pytest.raises(BotError) as refused:
                 await pieces(bot, "hi")
-            assert "asked once" in str(refused.value)
+            assert "tried once" in str(refused.value)
             assert LONG_ADVICE in str(refused.value)
         with pytest.raises(BotError, match="not found: The model `x` does not exist"):
             await pieces(bot, "hi")
@@ -174,7 +174,7 @@ async def test_tgi_by_its_protocol() -> None:
         for _ in range(2):
             with pytest.raises(BotError) as refused:
                 await pieces(bot, "hi")
-            assert "asked once" in str(refused.value)
+            assert "tried once" in str(refused.value)
             assert LONG_ADVICE in str(refused.value)
     assert len(server.requests) == 4
     assert server.requests[0]["model"] == "tgi"

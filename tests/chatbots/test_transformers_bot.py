@@ -404,7 +404,7 @@ def test_the_context_leaves_room_for_the_reply(folder_of):
     bot = loaded(folder_of("gpt2"), max_new_tokens=60)  # the model holds 160 tokens
     assert len(prompt_of(bot, said("hello " * 500))) == 100
     assert all(r.text for r in reply(bot, [said("hello " * 500), said("hi")]))
-    with pytest.raises(BotError, match=r"max_new_tokens is 160; .* holds 160 tokens"):
+    with pytest.raises(BotError, match=r"max_new_tokens is 160; .* has room for 160 tokens"):
         loaded(folder_of("gpt2"), max_new_tokens=160)
 
 
@@ -523,7 +523,7 @@ def test_missing_shards_are_counted(folder_of, tmp_path):
     (folder / "model.safetensors.index.json").write_text(json.dumps(shards))
     (folder / "model-00001.safetensors").write_bytes(b"")
     reason = TransformersBot(name="b", model=str(folder)).unavailable_reason()
-    assert "lacks 1 of 2 weight files, model-00002.safetensors" in reason
+    assert "lacks 1 of 2 weight files, the first is model-00002.safetensors" in reason
 
 
 def test_a_broken_file_is_a_bot_error(folder_of, tmp_path):

@@ -161,7 +161,7 @@ def test_a_wrong_cell_costs_itself_or_its_conversation_and_is_named(tmp_path: Pa
         assert read.ratings["quality"].isna().sum() == 1
     messages = (CASES / "messages.csv").read_text()
     for old, new, told in (
-        ("c1,b,0,human", "c1,b,x,human", "turn is 'x'; a number is needed"),
+        ("c1,b,0,human", "c1,b,x,human", "turn is 'x'; it must be a number"),
         ("c1,b,0,human", "c1,b,0,nobody", "speaker is 'nobody'; it must be human or bot"),
         ("hello you,1", "hello you,2", "vote is '2'; it must be -1, 0 or 1"),
         ("hello you,1", "hello, you,1", "the row has 7 cells; the header has 6; chat 'c0' is left out"),
@@ -215,7 +215,7 @@ def test_what_holds_no_conversation_says_why(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"neither conversations nor messages"):
         confab.read(tmp_path / "empty")
     pd.DataFrame({"conversation": ["a"], "rater": ["b"]}).to_csv(tmp_path / "ratings.csv")
-    with pytest.raises(ValueError, match="without their conversations"):
+    with pytest.raises(ValueError, match="raters but no conversations"):
         confab.read(tmp_path / "ratings.csv")
     with pytest.raises(FileNotFoundError):
         confab.read(tmp_path / "missing.jsonl")

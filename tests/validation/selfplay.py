@@ -72,5 +72,5 @@ def figures_told(fit: dict[str, Any]) -> str:
     return (
         f"from self-play r {share(pearson['r'])} (chance {share(pearson['null95'])}), Q² "
         f"{share(values['q2']['value'])}, MAE {figure(values['mae'])} (of mean {figure(values['mae_of_mean'])}), "
-        f"{held}; self-play less people, in within-bot standard deviations: {shifts}"
+        f"{held}; self-play minus people, in within-bot standard deviations: {shifts}"
     )

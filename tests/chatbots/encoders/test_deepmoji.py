@@ -170,7 +170,7 @@ def test_the_vocabulary_file_is_checked(tmp_path: Path) -> None:
     assert vocabulary_read(packed) == words
     path = tmp_path / "vocabulary.json"
     for content, message in (
-        ("[1, 2", "no JSON"),
+        ("[1, 2", "not a JSON"),
         (json.dumps({**words, "more": 100}), "without gaps"),
         (json.dumps({"the": 0, "cat": 1}), "CUSTOM_MASK"),
     ):
@@ -205,7 +205,7 @@ def test_files_that_are_not_deepmoji_are_refused(
         ({name: tensor for name, tensor in state.items() if "lstm_1" not in name}, "layout"),
         (longer, "99 words"),
         (fewer, "3 classes"),
-        ([1, 2], "no tensors by name"),
+        ([1, 2], "contains no mapping of tensors"),
     ):
         torch.save(content, bad)
         with pytest.raises(EncoderError, match=message):

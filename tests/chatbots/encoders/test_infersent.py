@@ -136,7 +136,7 @@ def test_rarer_words_than_the_first_rows_are_dropped(files: dict[str, Path]) -> 
 
 def test_what_cannot_be_is_told(files: dict[str, Path], tmp_path: Path) -> None:
     absent = InferSentEncoder(tmp_path / "infersent1.pkl", files["glove"])
-    assert "infersent1.pkl; to have it:" in (absent.unavailable_reason() or "")
+    assert "infersent1.pkl; to get it:" in (absent.unavailable_reason() or "")
     assert absent.identity.params["weights"] is None
     assert "CC-BY-NC-4.0" in absent.provenance.licence
     with pytest.raises(EncoderError, match="there is no file"):

@@ -51,7 +51,7 @@ def test_only_the_words_asked_for_are_kept(tmp_path: Path, name: str) -> None:
     assert table.dimension == 3
     assert table.matrix(["naïve", "zebra", "dog", "dog"]).tolist() == [[7, 8, 9.25], [4, 5, 6], [4, 5, 6]]
     assert table.matrix(["zebra"]).shape == (0, 3)
-    with pytest.raises(KeyError, match="not made for 'Dog'"):
+    with pytest.raises(KeyError, match="created without 'Dog'"):
         table.lookup("Dog")
 
 
@@ -111,15 +111,15 @@ def test_without_a_cache_folder_it_works_as_well(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("w.bin", FILES["w.bin"][:-1], "cut off.* word 5 of 5"),
-        ("w.bin", b"9 3\n" + FILES["w.bin"][4:], "cut off.* word 6 of 9"),
-        ("w.bin", b"\x80\x02 nothing", "number of words"),
-        ("w.bin", b"", "number of words"),
+        ("w.bin", FILES["w.bin"][:-1], "truncated.* word 5 of 5"),
+        ("w.bin", b"9 3\n" + FILES["w.bin"][4:], "truncated.* word 6 of 9"),
+        ("w.bin", b"\x80\x02 nothing", "numbers of words"),
+        ("w.bin", b"", "numbers of words"),
         ("w.vec", FILES["w.vec"][:-1], "truncated in its last line"),
         ("w.vec", b"9 3\n" + FILES["w.vec"][4:], "5 of 9 words"),
-        ("w.vec", FILES["w.txt"], "number of words"),
+        ("w.vec", FILES["w.txt"], "numbers of words"),
         ("w.txt", FILES["w.txt"][:-3], "truncated in its last line"),
-        ("w.txt", b"zzz 1 2\n", "2 numbers; 3"),
+        ("w.txt", b"zzz 1 2\n", "2 numbers; there must be 3"),
         ("w.txt", b"zzz 1 two 3\n", "could not convert"),
         ("w.txt", b"zzz 1 nan 3\n", "not finite"),
     ],
@@ -139,6 +139,6 @@ def test_what_cannot_be_is_told(tmp_path: Path) -> None:
         source.table(words={"a"})
     with pytest.raises(VectorFileError, match="word2vec, glove, fasttext"):
         FileVectors(tmp_path / "GoogleNews.bin.gz")
-    with pytest.raises(ValueError, match="which words"):
+    with pytest.raises(ValueError, match="pass `words`"):
         vectors(tmp_path, "w.txt", FILES["w.txt"]).table()
     assert all(kind.licence and kind.source and kind.fetch for kind in VECTOR_PROVENANCE.values())

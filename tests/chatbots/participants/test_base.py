@@ -15,7 +15,7 @@ def test_a_participant_goes_by_its_kind():
     assert participant_get("replayed") is not participants.get("replayed")
     with pytest.raises(UnknownName, match="did you mean replayed"):
         participant_get("replayd")
-    with pytest.raises(BotError, match="write replayed alone"):
+    with pytest.raises(BotError, match="use replayed without a bot"):
         participant_get("replayed:eliza")
     with pytest.raises(BotError, match="write prompted:BOT"):
         participant_get("prompted")

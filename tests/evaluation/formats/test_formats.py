@@ -64,27 +64,27 @@ def test_the_loose_ends_of_real_files_are_accepted(data: dict[str, Any]) -> None
 @pytest.mark.parametrize(
     ("data", "told"),
     [
-        ([], "the line is a list; an object {…} is needed"),
+        ([], "the line is a list; it must be an object {…}"),
         (without("turns"), "turns is missing"),
         (without("bot"), "bot is missing"),
         (without("dialogue_id"), "dialogue_id is missing"),
-        ({**GOOD, "turns": []}, "turns is []; a list of at least one turn is needed"),
+        ({**GOOD, "turns": []}, "turns is []; it must be a list of at least one turn"),
         ({**GOOD, "turns": ["hi"]}, "turns[0] is a text; an object"),
         (
             {**GOOD, "turns": [{"speaker": "Bot", "text": "x"}]},
             "turns[0].speaker is \"Bot\"; it must be 'human' or 'bot'",
         ),
-        ({**GOOD, "turns": [{"speaker": "bot"}]}, "turns[0].text is null; a text is needed"),
+        ({**GOOD, "turns": [{"speaker": "bot"}]}, "turns[0].text is null; it must be a text"),
         ({**GOOD, "turns": [{"speaker": "bot", "text": "x", "vote": 2}]}, "turns[0].vote is 2; it must be -1, 0 or 1"),
         ({**GOOD, "turns": [{"speaker": "human", "text": "x", "vote": 1}]}, "turns[0].vote is 1 on a human turn"),
-        ({**GOOD, "turns": [{"speaker": "bot", "text": "a\x00b"}]}, "turns[0].text holds the character U+0000"),
+        ({**GOOD, "turns": [{"speaker": "bot", "text": "a\x00b"}]}, "turns[0].text contains the character U+0000"),
         ({**GOOD, "turns": [{"speaker": "bot", "text": "\ud800"}]}, "turns[0].text holds half a surrogate pair"),
-        ({**GOOD, "ratings": {}}, "ratings is {}; a list is needed"),
-        ({**GOOD, "ratings": [{"quality": "5"}]}, 'ratings[0].quality is "5"; a number is needed'),
+        ({**GOOD, "ratings": {}}, "ratings is {}; it must be a list"),
+        ({**GOOD, "ratings": [{"quality": "5"}]}, 'ratings[0].quality is "5"; it must be a number'),
         ({**GOOD, "ratings": [{"quality": True}]}, "ratings[0].quality is true; a number"),
-        ({**GOOD, "ratings": [{"quality": float("nan")}]}, "a finite number is needed"),
+        ({**GOOD, "ratings": [{"quality": float("nan")}]}, "it must be a finite number"),
         ({**GOOD, "ratings": [{"1st": 3}]}, 'a dimension "1st"; it must begin with a letter'),
-        ({**GOOD, "ratings": [{"a b": 3, "A-B": 3}]}, "twice, in two spellings"),
+        ({**GOOD, "ratings": [{"a b": 3, "A-B": 3}]}, "twice, in different spellings"),
         ({**GOOD, "bot": "b" * 101}, "bot has 101 characters; at most 100"),
         ({**GOOD, "dialogue_id": "d" * 198}, "at most 200 are possible"),
     ],
@@ -153,7 +153,7 @@ def test_a_line_that_breaks_off_is_told_in_plain_words(tmp_path: Path) -> None:
 def test_a_file_in_no_known_format_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="is in no format known here"):
+    with pytest.raises(ValueError, match="is in an unknown format"):
         format_for(path)
 
 
@@ -237,9 +237,9 @@ def test_an_array_and_objects_over_several_lines_are_read_with_their_lines(tmp_p
     good, cut = read(path)
     assert isinstance(good, Record)
     assert isinstance(cut, Skipped)
-    assert "nothing behind it is read" in cut.reason
+    assert "the rest is not read" in cut.reason
     path.write_text(json.dumps([GOOD], indent=2)[:-1])
-    assert read(path)[-1].reason == "the JSON array breaks off: its ] is missing"
+    assert read(path)[-1].reason == "the JSON array is truncated: its ] is missing"
 
 
 def test_a_damaged_first_line_costs_itself_only(tmp_path: Path) -> None:
@@ -259,10 +259,10 @@ def test_ratings_of_nobody_are_several_and_a_preview_reads_some_rows(tmp_path: P
 @pytest.mark.parametrize(
     ("roles", "told"),
     [
-        ({"a": "bot", "b": "human"}, "no column names the conversation"),
-        ({"a": "conversation", "b": "human"}, "no column names the bot"),
-        ({"a": "conversation", "b": "bot", "c": "text"}, "choose a speaker and one text"),
-        ({"a": "conversation", "b": "bot"}, "no column holds texts or answers"),
+        ({"a": "bot", "b": "human"}, "no column identifies the conversation"),
+        ({"a": "conversation", "b": "human"}, "no column identifies the bot"),
+        ({"a": "conversation", "b": "bot", "c": "text"}, "choose a speaker and a text"),
+        ({"a": "conversation", "b": "bot"}, "no column contains texts or answers"),
         ({"a": "conversation", "b": "conversation"}, "columns 'a' and 'b' are both “conversation”"),
         ({"a": "conversation", "Fun!": "question", "fun": "question"}, "columns 'Fun!' and 'fun' are both “fun”"),
         ({"a": "conversation", "???": "question"}, "its name needs a letter or digit"),

@@ -374,7 +374,7 @@ def test_self_play_is_held_against_trivial_predictors_applied_to_it(intercept):
         ({"preset": "strongest"}, "no preset 'strongest'; available: paper, strong"),
         ({"intercept": "none"}, "'fold' or 'common'"),
         ({"targets": []}, "no target"),
-        ({"features": ["f", "f"]}, "'f' is named twice"),
+        ({"features": ["f", "f"]}, "'f' is given twice"),
         ({"features": ["F"]}, "no column 'F'"),
         ({"targets": ["empathy"]}, "no column 'empathy'"),
     ],

@@ -151,7 +151,7 @@ def test_trainings_get_the_name_of_what_they_are_and_no_other(trainings):
             metrics.discard(one.name)
         metrics.add(Pone())
     wrong = BertRuber(checkpoint=str(trainings / "of-pone")).unavailable_reason()
-    assert "name it under kind: pone" in wrong
+    assert "use it with kind: pone" in wrong
     assert "recurrent" in Ruber(checkpoint=str(trainings / "by-bert")).unavailable_reason()
     assert "kind: ruber" in Ruber().unavailable_reason()
 

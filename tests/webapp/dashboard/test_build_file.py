@@ -314,7 +314,7 @@ def test_a_csv_is_read_as_its_columns_are_chosen_and_its_choices_are_stored(
     text += "".join(f"c{n};b{n % 2};hallo;hi;r{n};{n % 3 + 1},5\n" for n in range(6)) + "c9;b0;hallo;hi;r;gut\n"
     sent = staff.post(reverse("dashboard:imports"), {"file": SimpleUploadedFile("Talk.csv", text.encode())})
     page = sent["Location"]
-    assert "no column names the conversation" in staff.get(page).context["error"]
+    assert "no column identifies the conversation" in staff.get(page).context["error"]
     columns = {
         f"column-{n}": role for n, role in enumerate(["conversation", "bot", "human", "reply", "rater", "question"])
     }
@@ -323,7 +323,7 @@ def test_a_csv_is_read_as_its_columns_are_chosen_and_its_choices_are_stored(
     assert (contents.n_conversations, contents.n_ratings, dict(contents.bots)) == (7, 6, {"b0": 4, "b1": 3})
     assert (contents.seen, seen["form"].proposals) == ({"note": (1.5, 3.5)}, {"note": (1, 4)})
     assert [(one.line, one.reason) for one in contents.left_out] == [
-        (8, "Note is 'gut'; a number is needed, or a word of the scale; this answer is left out")
+        (8, "Note is 'gut'; it must be a number or a word of the scale; this answer is skipped")
     ]
     assert not Study.objects.exists()
     given = {"study": "talk", "accept": "on", "reversed-note": "on", "low_label-note": "bad", "controls": ["b1"]}
@@ -377,7 +377,7 @@ def test_a_parquet_table_is_imported_by_page_and_api_as_a_csv_is(staff: Client, 
     damaged[4:60] = b"\xff" * 56  # the first page; the footer stays whole
     assertContains(staff.get(preview_page("d.parquet", bytes(damaged))), "d.parquet is a damaged Parquet file")
     cut = preview_page("cut.parquet", contents[:-20])
-    assertContains(staff.get(cut), "cut.parquet is no Parquet file, or a damaged one")
+    assertContains(staff.get(cut), "cut.parquet is not a Parquet file, or is damaged")
     table = pa.table(
         [pa.array(["c"]), pa.array(["b"]), pa.array(["hi"]), pa.array(["ho"])], ["bot", "x", "text", "text"]
     )
@@ -436,8 +436,8 @@ def test_a_package_shows_what_it_holds_and_a_study_file_its_changes(staff: Clien
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        ("conversation,bot,human,reply\nc,b,hi,y\x00o\n", "line 2 reply holds the character U+0000"),
-        ("conversation,bot,human,reply\nc,b,h\udc81,yo\n", "line 2 human holds half a surrogate pair or bytes"),
+        ("conversation,bot,human,reply\nc,b,hi,y\x00o\n", "line 2 reply contains the character U+0000"),
+        ("conversation,bot,human,reply\nc,b,h\udc81,yo\n", "line 2 human contains half a surrogate pair or bytes"),
         ("conversation,bot,human,reply\nc,b,,\n", "line 2 human and reply are both empty"),
         ("conversation,bot,speaker,text\nc,b,narrator,hi\n", "line 2 speaker is 'narrator'; it must be human or bot"),
         (

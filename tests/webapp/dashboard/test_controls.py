@@ -72,7 +72,7 @@ def test_a_bot_that_is_a_control_in_some_conversations_only_is_told(tmp_path: Pa
     report = import_conversations(path, study_key="k", scale=(1, 7))
     assert report.conversations == 2
     assert [one.line for one in report.skipped] == [2]
-    assert "give the control a name of its own" in report.skipped[0].reason
+    assert "give the control a different bot name" in report.skipped[0].reason
     assert not study_bots(Study.objects.get())["a"].is_control
     read = confab.read(path)
     assert (len(read), read.controls) == (2, ())

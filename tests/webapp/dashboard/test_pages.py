@@ -293,7 +293,7 @@ def test_an_upload_is_imported_and_bad_lines_are_listed(staff: Client) -> None:
         ({"file": upload(RATED), "study": "no spaces"}, "Use only unaccented letters"),
         ({"file": upload(RATED), "low-quality": 1}, "both ends of the scale"),
         ({"file": upload(RATED), "low-quality": 5, "high-quality": 1}, "must be smaller"),
-        ({"file": upload("\x00\x01 nonsense", "x.csv")}, "x.csv is in no format known here"),
+        ({"file": upload("\x00\x01 nonsense", "x.csv")}, "x.csv is in an unknown format"),
         ({"file": upload("x", "x.exe")}, "is not a .jsonl"),
         ({"file": upload("", "x.csv")}, "The file is empty."),
         ({"file": None}, "This field is required."),

@@ -102,7 +102,7 @@ def test_a_fit_is_kept_and_applied(rated_study: Callable[..., Study], tmp_path: 
     with pytest.raises(CommandError, match="not the same instrument: quality has different wordings"):
         fit("--study", "b", "--train-study", "a", "--same-instrument")
     (tmp_path / "bad.json").write_text('{"format": "other"}')
-    with pytest.raises(CommandError, match="not a kept hybrid fit"):
+    with pytest.raises(CommandError, match="not a stored hybrid fit"):
         fit("--study", "a", "--fit", str(tmp_path / "bad.json"))
 
 

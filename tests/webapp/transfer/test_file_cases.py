@@ -124,8 +124,8 @@ def test_an_id_rounded_by_a_spreadsheet_merges_no_chats() -> None:
 
 def test_a_header_without_rows_is_said() -> None:
     report, error = import_file(CASES / "csv_header_only.csv")
-    assert (report, "The file has a header and no rows" in error) == ({}, True)
-    with pytest.raises(ValueError, match="The file has a header and no rows"):
+    assert (report, "The file has a header but no rows" in error) == ({}, True)
+    with pytest.raises(ValueError, match="The file has a header but no rows"):
         confab.read(CASES / "csv_header_only.csv")
 
 
@@ -197,7 +197,7 @@ def test_a_cell_that_is_no_answer_costs_itself_and_is_named(tmp_path: Path) -> N
     rows = [f"c{n},a,hi,yo,r{n},{cell}" for n, cell in enumerate(cells)]
     report, _error = import_file(write(tmp_path / "x.csv", f"{HEADER},quality", *rows))
     assert (report["conversations"], report["ratings"]) == (10, 6)
-    reason = "quality is 'five'; a number is needed, or a word of the scale; this answer is left out"
+    reason = "quality is 'five'; it must be a number or a word of the scale; this answer is skipped"
     assert report["skipped"] == [{"line": 5, "reason": reason}]
     assert "3 cells with '-', '.', 'n.a.' counted as missing" in report["notes"][0]
 
@@ -267,7 +267,7 @@ def test_joined_rows_without_names_of_raters_are_read_once(tmp_path: Path) -> No
     plain = [row.rpartition(",")[0] + ",3" for row in rows]
     kept = confab.read(write(tmp_path / "y.csv", "conversation,bot,speaker,text,quality", *plain))
     assert kept.conversations["n_turns"].tolist() == [4]
-    assert "every message more than once" in kept.notes[-1]
+    assert "repeated messages" in kept.notes[-1]
 
 
 def test_bots_that_number_their_chats_alike_stay_apart_and_a_wrong_bot_is_named(tmp_path: Path) -> None:

@@ -242,7 +242,7 @@ def table(path: Path) -> Path:
 def test_columns_are_named_by_their_role(tmp_path: Path) -> None:
     named = ["conversation=talk", "bot=System", "human=they said", "reply=it said", "question=prompt", "=note"]
     path = table(tmp_path / "x.csv")
-    with pytest.raises(CommandError, match="is in no format known here"):
+    with pytest.raises(CommandError, match="is in an unknown format"):
         run(path, "--study", "k")
     result = run(path, "--study", "k", *(part for one in named for part in ("--column", one)))
     assert result == {"conversations": 2, "ratings": 2, "skipped": []}
@@ -264,7 +264,7 @@ def test_a_named_column_takes_the_role_from_the_one_that_seems_to_have_it(tmp_pa
     [
         (["bot=Sys", "human=me"], "x.csv has no column 'Sys', 'me'; it has 'talk', 'System', 'they said'"),
         (["bot=System", "bot=note"], "columns 'System' and 'note' are both “bot”"),
-        (["bot=System"], "no column names the conversation"),
+        (["bot=System"], "no column identifies the conversation"),
     ],
 )
 def test_columns_that_make_no_table_are_refused(tmp_path: Path, named: list[str], message: str) -> None:
@@ -282,7 +282,7 @@ def test_a_column_without_a_role_is_wrong_usage(tmp_path: Path, named: list[str]
 
 
 def test_columns_of_a_file_that_is_no_csv_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match=r"x\.jsonl is no CSV, so its columns cannot be named"):
+    with pytest.raises(CommandError, match=r"x\.jsonl is not a CSV file, so its columns cannot be named"):
         run(write(tmp_path / "x.jsonl", record(1)), "--study", "k", "--column", "bot=bot")
 
 
