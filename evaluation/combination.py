@@ -177,7 +177,7 @@ def combine(
     Args:
         files: files of rated items; data sets are those named by the items, otherwise the files.
         metrics, shared, progress: as in `judge`; metrics that cannot be computed here are skipped.
-        target: rated dimension in every file; by default each file's own, see `HumanScores.target`.
+        target: rated dimension in every file; by default each file's own, see `JudgedReplies.target`.
 
     Raises:
         ValueError: if there are too few data sets or metrics; see `combine_sets`.

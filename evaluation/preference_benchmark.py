@@ -87,7 +87,10 @@ class ChoiceAgreement:
     skipped: dict[str, int] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values, each estimate as `value`, `ci95` and, if something is missing, `reason`."""
+        """Return plain values.
+
+        Each estimate has `value`, `ci95` and, if something is missing, `reason`.
+        """
         agreement_json = asdict(self)
         for name in ("agreed", "kappa", "people"):
             interval: Interval = getattr(self, name)
@@ -170,7 +173,8 @@ def compare_choices(people: PairJudgements, chosen: Mapping[str, PairChoice], qu
 def _two_people(pairs: np.ndarray, answers: np.ndarray, contexts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Compare all pairs of people who chose a reply of the same pair.
 
-    Returns (c,) 1 for the same reply, otherwise 0, and the context of each.
+    Returns:
+        (c,) 1 for the same reply, otherwise 0, and the context of each.
     """
     votes: dict[str, Counter[float]] = {}
     context_by_pair: dict[str, int] = {}
@@ -189,7 +193,10 @@ def _two_people(pairs: np.ndarray, answers: np.ndarray, contexts: np.ndarray) ->
 
 
 def _share(values: np.ndarray, groups: np.ndarray, things: np.ndarray | None = None) -> Interval:
-    """Return the share of ones with its interval; without any, the reason that someone always tied."""
+    """Return the share of ones with its interval.
+
+    If there are none, the reason is that someone always chose a tie.
+    """
     if not len(values):
         return Interval(None, None, None, 0, ALWAYS_TIED)
     return mean_interval(values, groups, LEVEL, scale=SHARE, things=things)
@@ -227,7 +234,7 @@ def _kappa(tables: np.ndarray, raters: np.ndarray, contexts: np.ndarray) -> Inte
 
 
 CHATS = 100
-"""Number of replies scored together."""
+"""Number of replies per batch."""
 OF_REPLIES = "it does not describe whole chats"
 _SIDES = {"first": 1.0, "tie": 0.0, "second": -1.0}
 
@@ -254,7 +261,10 @@ class MetricChoices:
 
 
 def judge_chosen(pairs: Iterable[JudgedPair]) -> dict[str, PairChoice]:
-    """Return a judge's choices by pair name: the one preferred in both orders, otherwise a tie."""
+    """Return a judge's choices by pair name.
+
+    The choice is the one preferred in both orders, otherwise a tie.
+    """
     return {pair.item: PairChoice(_SIDES[pair.preferred], pair.first, pair.context) for pair in pairs}
 
 
@@ -267,10 +277,11 @@ def choose(
     shared: TextCache | None = None,
     progress: Callable[[str], Progress] | None = None,
 ) -> dict[str, MetricChoices]:
-    """Let each metric choose the reply or chat with the better score, and compare this with people's choices.
+    """Compare each metric's choices with people's choices.
 
-    Higher scores are better unless the column says otherwise; equal scores are a tie. The score of a chat is the
-    metric's value for the whole conversation, often the mean over the bot's turns.
+    A metric chooses the reply or chat with the better score; equal scores are a tie. Higher is better unless the column
+    says otherwise. The score of a chat is the metric's value for the whole conversation, often the mean over the bot's
+    turns.
 
     Args:
         items: pairs of replies or chats, by the keys that `people` uses; those with only one reply are ignored.
@@ -302,7 +313,9 @@ def choose_everywhere(
     shared: TextCache | None = None,
     progress: Progress | None = None,
 ) -> dict[str, MetricChoices]:
-    """Let a metric choose as in `choose`, once, and compare that with people's answers to every question.
+    """Compare a metric's choices with people's answers to every question.
+
+    The metric chooses once, as in `choose`.
 
     Args:
         questions: questions to compare; by default all that people were asked.
@@ -339,7 +352,10 @@ def choose_everywhere(
 def judge_everywhere(
     people: PairJudgements, judged: JudgedRead, questions: Sequence[str] = ()
 ) -> dict[str, MetricChoices]:
-    """Return by question the agreement of a judge's choices with people; `questions` as in `choose_everywhere`.
+    """Return the agreement of a judge's choices with people, by question.
+
+    Args:
+        questions: as in `choose_everywhere`.
 
     Raises:
         ValueError: if one of the questions has no answers.
@@ -359,7 +375,7 @@ def _chosen(
         replies = [detokenise_reply(reply) for reply in replies]
     scores = item_scores(metric, replies, shared, progress=progress)
     name = columns[0] if columns else next(iter(scores))
-    # A column without any value is left out of the scores.
+    # Columns without any value are missing from the scores.
     values = scores.get(name, np.full(len(replies), np.nan)).reshape(-1, 2)
     chosen = {}
     for k, item in enumerate(pairs):
@@ -404,7 +420,10 @@ def _chosen_chats(
 
 
 def _better(metric: Metric, name: str, level: Level, first: float, second: float) -> float:
-    """Return 1 if the first has the better score, 0 for a tie, otherwise -1; NaN if a score is missing."""
+    """Return 1 if the first scores better, 0 for a tie, -1 otherwise.
+
+    NaN if a score is missing.
+    """
     column = next(candidate for candidate in metric.columns if (candidate.name, candidate.level) == (name, level))
     return float(np.sign(first - second)) * (-1.0 if column.direction == "lower" else 1.0)
 
@@ -416,9 +435,11 @@ def _build_replies(item: ReplyItem) -> list[ReplyInContext]:
 
 
 def people_length_bias(people: PairJudgements, pairs: Sequence[JudgedPair], question: str) -> Correlation:
-    """Return the Spearman correlation of people's choices with length, over pairs that a judge also rated.
+    """Return the Spearman correlation of people's choices with length.
 
-    The excess of a judge's own coefficient over it is the judge's bias.
+    It covers the pairs that a judge also rated.
+
+    A judge's bias is the excess of its own coefficient over this one.
     """
     answers_by_item: dict[str, list[float]] = {}
     rows = zip(people.item, people.second, people.answers[question].tolist(), strict=True)
@@ -437,7 +458,7 @@ def people_length_bias(people: PairJudgements, pairs: Sequence[JudgedPair], ques
 
 
 def choices_printed(result: dict[str, dict[str, Any]]) -> str:
-    """Return terminal lines for each metric or judge, from the JSON of `MetricChoices`."""
+    """Format the JSON of `MetricChoices` for a terminal."""
     lines = []
     for name, agreement in result.items():
         if "unavailable" in agreement:
@@ -454,7 +475,7 @@ def choices_printed(result: dict[str, dict[str, Any]]) -> str:
             f"people said “the same”, {counts['chooser_tied']} {name} did, {counts['both_tied']} both did",
             *(f"  excluded {n} × {reason}" for reason, n in agreement["skipped"].items()),
         ]
-    lines.append("By chance, half of all choices would be the same. 95 % intervals, clustered by rater and by context.")
+    lines.append("By chance, half of all choices would agree. 95 % intervals, clustered by rater and by context.")
     return "\n".join(lines)
 
 

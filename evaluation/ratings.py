@@ -30,12 +30,12 @@ MEAN_KEY = "mean_of_all"
 """Key of the mean of all dimensions, used if there is no overall question."""
 SMALLEST_SHARE = 0.1
 """Default smallest difference of interest, as a share of the scale's range (high minus low)."""
-# Names that distinguish the ratings of one conversation but name no person.
+# Placeholders that distinguish ratings of one conversation but do not identify a person.
 _NOBODY = re.compile(r"slot[_ -]?\d+|unknown|anonymous|mean", re.IGNORECASE)
 
 
 def rater_named(name: Any) -> str | None:
-    """Return the rater that a name stands for, or None if it is not a name.
+    """Return the rater behind a name, or None for a placeholder.
 
     This is the only rule for the identity of raters: the same name is the same person. Missing values (`is_missing`)
     and placeholders in data sets ("slot 1", "unknown", "anonymous", …) are not names.
@@ -72,19 +72,22 @@ class RatingDimension:
     def __post_init__(self) -> None:
         if not self.low < self.high:
             raise ValueError(
-                f"the scale of {self.key} is {self.low:g} … {self.high:g}; its lowest value must come first"
+                f"the scale of {self.key} is {self.low:g} … {self.high:g}; the lowest value must come first"
             )
 
     @property
     def head(self) -> str:
-        """Title with an arrow if higher values are known to be better, as used by analyses."""
+        """Title with an arrow if higher values are known to be better.
+
+        As used by analyses.
+        """
         return self.title if self.reversed is None else f"{self.title} ↑"
 
 
 def headline(dimensions: Sequence[RatingDimension], *, ordered: bool) -> tuple[str, ...]:
     """Return the keys of the questions whose mean ranks the bots.
 
-    This is the overall question. Without one it is the first, or all of them if their order means nothing.
+    This is the overall question. Without one it is the first, or all of them if their order has no meaning.
 
     Args:
         ordered: True if a researcher ordered the questions; imported ones have no order.
@@ -269,7 +272,10 @@ class Ratings:
 
     @property
     def leading(self) -> RatingDimension | None:
-        """Dimension that ranks the bots: a question, or the mean of several under `MEAN_KEY`; None if there is none."""
+        """Dimension that ranks the bots, or None.
+
+        It is a question, or the mean of several under `MEAN_KEY`.
+        """
         if not self.headline:
             return None
         first = self.dimension(self.headline[0])
@@ -304,14 +310,14 @@ class Ratings:
         return float(np.mean([d.low for d in dimensions])), float(np.mean([d.high for d in dimensions]))
 
     def bounds(self, key: str | Sequence[str] | None = None) -> tuple[float, float] | None:
-        """Return the limits of intervals of `values` with the same key; None if one is inferred."""
+        """Return the limits of intervals of `values`; None if one is inferred."""
         if key is None or key == MEAN_KEY:
             key = self.headline
         keys = (key,) if isinstance(key, str) else key
         return None if any(self.dimension(dimension_key).inferred for dimension_key in keys) else self.scale(key)
 
     def smallest_difference(self, key: str | Sequence[str] | None = None) -> float | None:
-        """Return the smallest difference of interest of `values` with the same key, in points.
+        """Return the smallest difference of interest of `values`, in points.
 
         None if none is set and the scale is inferred, because a share of a guessed scale is meaningless.
         """
@@ -342,7 +348,10 @@ class Ratings:
 
     @cached_property
     def shared(self) -> np.ndarray | None:
-        """(k,) object rated by several people: the context, or the conversation. None if each was rated once."""
+        """(k,) object rated by several people, or None.
+
+        The context, or else the conversation. None if each was rated once.
+        """
         if self.context is None and self.n_conversations == len(self):
             return None
         return self.conversation if self.context is None else self.context
@@ -368,7 +377,9 @@ class Ratings:
         return len(set(self.conversation.tolist()))
 
     def only(self, target: str | Sequence[str]) -> Ratings:
-        """Return the ratings of one question, or of several, whose mean then ranks the bots.
+        """Return the ratings of one or several questions.
+
+        The mean of several ranks the bots.
 
         Raises:
             ValueError: if a question does not exist.
@@ -396,7 +407,10 @@ class Ratings:
 
     @property
     def conditions(self) -> np.ndarray | None:
-        """(k,) combined levels of all factors, within which bots are compared; None without factors."""
+        """(k,) combined levels of all factors; None without factors.
+
+        Bots are compared within them.
+        """
         if not self.condition:
             return None
         return _column([json.dumps(levels) for levels in zip(*self.condition.values(), strict=True)])
@@ -414,7 +428,7 @@ class Ratings:
         return pd.DataFrame(
             {
                 **values,
-                # Later, because a dimension may be called like one of them.
+                # Added last, because a dimension may have one of these names.
                 "conversation": self.conversation,
                 "bot": self.bot,
                 "rater": self.rater,
@@ -437,7 +451,9 @@ class Ratings:
         return self if keep.all() else self.select(keep)
 
     def per_conversation(self) -> pd.DataFrame:
-        """Return one row per conversation, indexed by id: `bot`, `rater` and the mean of every dimension.
+        """Return one row per conversation, indexed by id.
+
+        The columns are `bot`, `rater` and the mean of every dimension.
 
         `rater` is the person who rated it, or None if there were several. If bots are ranked by the mean of several
         questions, that mean is included under `MEAN_KEY`.

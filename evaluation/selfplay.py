@@ -1,9 +1,9 @@
-"""Self-play: a bot converses with itself or a partner, a whole batch of conversations step by step.
+"""Self-play: conversations of a bot with itself or a partner, in batches.
 
-Ghandeharioun et al. (2019), fact sheet section 2: 100 conversations of 10 utterances, each fed back as
-the next input, history cut to the last five. Three recommendations of that section are followed: all
-conversations advance together, everything is drawn from each conversation's own seed, and stored texts
-are the bot's, without an added full stop.
+Ghandeharioun et al. (2019), fact sheet section 2: 100 conversations of 10 utterances, each fed back as the next input,
+with the history truncated to the last five. Three recommendations of that section are followed: all conversations
+advance together, all draws come from each conversation's own seed, and stored texts are the bot's, without an added
+full stop.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ class RunningChats:
         speaker: Speaker,
         timeout_s: float | None,
     ) -> int:
-        """Append a bot's reply to the numbered conversations; a failure ends only its own conversation.
+        """Append a bot's replies to the numbered conversations.
+
+        A failure ends only its own conversation.
 
         Args:
             contexts: turns of each conversation that the bot sees.
@@ -112,7 +114,7 @@ def play(
     timeout_s: float | None = None,
     progress: Progress | None = None,
 ) -> list[SelfPlayed]:
-    """Let a bot converse with itself or with a partner, all conversations together.
+    """Let a bot converse with itself or a partner, conversations in parallel.
 
     Conversation i depends only on `seeds[i]` (for bots that declare to be deterministic), not on the rest of the batch,
     so a run can be split into any batches and resumed anywhere.
@@ -137,7 +139,7 @@ def play(
         ValueError: for a number of turns or a window below 1, or a duplicate seed.
     """
     if n_turns < 1:
-        raise ValueError(f"n_turns is {n_turns}; a conversation has at least 1 turn")
+        raise ValueError(f"n_turns is {n_turns}; it must be at least 1")
     validate_run(seeds, window)
     title = bot.name if partner is None else f"{partner.name}>{bot.name}"
     under = conditions or [SelfPlayCondition()] * len(seeds)
@@ -151,7 +153,7 @@ def play(
         if not unbroken:
             break
         going = [i for i in unbroken if len(chats.conversations[i].turns) == turn]
-        if not going:  # all of them have their opener
+        if not going:  # all conversations have their opener
             continue
         speaks = partner if partner is not None and turn % 2 == 0 else bot
         contexts = [as_heard(chats.conversations[i]).last(window) for i in going]
@@ -167,11 +169,13 @@ def validate_run(seeds: Sequence[int], window: int | None) -> None:
         raise ValueError(f"window is {window}; it must be at least 1, or None for all turns")
     if len(set(seeds)) < len(seeds):
         twice = next(seed for i, seed in enumerate(seeds) if seed in seeds[:i])
-        raise ValueError(f"seed {twice} is given twice: two conversations would be the same")
+        raise ValueError(f"seed {twice} is given twice, so two conversations would be equal")
 
 
 def seed_of_conversation(seed: int, names: Sequence[str], ordinal: int) -> int:
-    """Return the seed of one conversation of a run, the same on the web and in a notebook.
+    """Return the seed of one conversation of a run.
+
+    The web and notebooks use the same seeds.
 
     Args:
         seed: seed of the run.
@@ -191,7 +195,10 @@ def _opened(title: str, seed: int, openers: Sequence[str], condition: SelfPlayCo
 
 
 def as_heard(conversation: Conversation) -> Conversation:
-    """Return the conversation as seen by the next speaker: the other's last turn is the human's."""
+    """Return the conversation as seen by the next speaker.
+
+    The last turn is then the human's.
+    """
     if not conversation.turns or conversation.turns[-1].speaker == "human":
         return conversation
     flipped = tuple(Turn("bot" if turn.speaker == "human" else "human", turn.text) for turn in conversation.turns)
@@ -207,7 +214,9 @@ def selfplay(
     openers: Sequence[str] = (),
     device: str = "cpu",
 ) -> Study:
-    """Let bots converse with themselves, with the same conversations as `confab selfplay` for the same seed.
+    """Let bots converse with themselves.
+
+    Equal seeds give the same conversations as `confab selfplay`.
 
     Args:
         bots: names of bots (`chatbots.registry.bot_list`).
@@ -232,7 +241,10 @@ def selfplay(
 def study_of_runs(
     title: str, names: Sequence[str], source: str, device: str, play_one: Callable[[Bot], Sequence[SelfPlayed]]
 ) -> Study:
-    """Return a study of the conversations of each loaded bot; failed ones are its skipped records."""
+    """Return a study of each loaded bot's conversations.
+
+    Failed ones are its skipped records.
+    """
     from chatbots.registry import bot_load
     from evaluation.formats.base import Skipped
     from evaluation.study import Study, StudyDialogue

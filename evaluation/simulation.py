@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
 SOURCE = "simulated"
 DEFAULT_EXCHANGES = 10
-"""Default number of exchanges, if there are no human chats to draw it from."""
+"""Default number of exchanges without human chats to draw it from."""
 MOST_EXCHANGES = 50
-"""Maximum number of exchanges of a chat whose participant leaves when it wants to."""
+"""Maximum number of exchanges if the participant decides when to leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,10 @@ class SimulatedChat(SelfPlayed):
 
 @dataclass(slots=True)
 class _Course:
-    """State of one chat: first turn, planned exchanges, and the values for `SimulatedChat`."""
+    """State of one chat.
+
+    It has the first turn, the planned exchanges, and the values for `SimulatedChat`.
+    """
 
     first: ParticipantTurn
     n_most: int
@@ -77,7 +80,7 @@ def simulate_chats(
         seeds: one distinct seed per chat.
         n_exchanges: exchanges of each chat; None for the number of messages in the human chat sampled for it.
         people: human chats with other bots that provide openings and lengths.
-        may_leave: True if the participant leaves when it wants to, after `n_exchanges` or 50 at the latest.
+        may_leave: True if the participant decides when to leave, at the latest after `n_exchanges` or 50.
         profiles: characters to draw from by each chat's seed.
         conditions: one per seed, or none. An opening line is the bot's first message, as in live chats.
         window: number of last turns that the bot sees, or None for all, as in live chats.
@@ -92,7 +95,7 @@ def simulate_chats(
         ValueError: for a number of exchanges or a window below 1, or a duplicate seed.
     """
     if n_exchanges is not None and n_exchanges < 1:
-        raise ValueError(f"n_exchanges is {n_exchanges}; a chat has at least 1 exchange")
+        raise ValueError(f"n_exchanges is {n_exchanges}; it must be at least 1")
     validate_run(seeds, window)
     chat_conditions = conditions or [SelfPlayCondition()] * len(seeds)
     title = f"{participant.name}>{bot.name}"
@@ -114,7 +117,7 @@ def simulate_chats(
             _apply(chats, i, courses[i], move)
         going = [i for i in going if chats.errors[i] is None and _awaits_reply(chats.conversations[i])]
         n_made += chats.add_replies(bot, going, [chats.conversations[i].last(window) for i in going], "bot", timeout_s)
-        # One that votes acts once more at the end, on the last reply.
+        # A participant that votes acts once more at the end, on the last reply.
         acts = [participant.votes or chats.conversations[i].n_exchanges < courses[i].n_most for i in going]
         going = [i for i, again in zip(going, acts, strict=True) if again and chats.errors[i] is None]
         if progress is not None:
@@ -135,7 +138,9 @@ def simulate_within(
     may_leave: bool = False,
     profiles: Sequence[ParticipantProfile] = (),
 ) -> list[SimulatedChat]:
-    """Replace each human message in stored chats by the participant's, given the stored turns before it.
+    """Replace each human message in stored chats by the participant's.
+
+    The participant sees the stored turns before it.
 
     Args:
         chats: stored chats; consecutive turns of one speaker count as one.
@@ -175,12 +180,15 @@ def simulate_within(
 
 
 def seed_of_simulation(seed: int, participant: str, bot: str, ordinal: int) -> int:
-    """Derive the seed of one chat of a run from its number among those of the same participant and bot, from 0."""
+    """Derive the seed of one chat of a run.
+
+    Chats of the same participant and bot are numbered from 0.
+    """
     return derive_seed(seed, "simulation", participant, bot, ordinal)
 
 
 def human_chats(study: Study) -> HumanChats:
-    """Collect the human chats of a study in a notebook. The person of a chat is its only rater."""
+    """Collect a study's human chats; a chat's person is its only rater."""
     chats = []
     for dialogue in () if study.is_selfplay else study.dialogues:
         if dialogue.source not in ("selfplay", SOURCE):
@@ -200,7 +208,9 @@ def simulate(
     seed: int = 0,
     device: str = "cpu",
 ) -> Study:
-    """Let simulated participants chat with bots, with the same chats as `confab simulate` for the same seed.
+    """Let simulated participants chat with bots.
+
+    Equal seeds give the same chats as `confab simulate`.
 
     Args:
         bots: names of bots.
@@ -252,7 +262,7 @@ def _awaits_reply(conversation: Conversation) -> bool:
 
 
 def _apply(chats: RunningChats, number: int, course: _Course, move: Move) -> None:
-    """Add a participant's move to its chat: the vote on the last reply, and the message."""
+    """Add a participant's move to its chat: vote and message."""
     conversation = chats.conversations[number]
     n_exchanges = conversation.n_exchanges
     if move.cost is not None:
@@ -273,14 +283,17 @@ def _apply(chats: RunningChats, number: int, course: _Course, move: Move) -> Non
 
 
 def _voted(turns: tuple[Turn, ...], move: Move) -> tuple[Turn, ...]:
-    """Return the turns with the move's vote on the last one, if that is the bot's."""
+    """Return the turns with the move's vote on a last bot turn."""
     if not move.vote or not turns or turns[-1].speaker != "bot":
         return turns
     return (*turns[:-1], replace(turns[-1], vote=move.vote))
 
 
 def _within(chat: HumanChat, moves: Mapping[int, Move]) -> SimulatedChat:
-    """Return a stored chat with the person's messages replaced by the participant's moves, by turn number."""
+    """Return a stored chat with human messages replaced by moves.
+
+    Moves are keyed by turn number.
+    """
     turns: tuple[Turn, ...] = ()
     costs = {place: move.cost for place, move in moves.items() if move.cost is not None}
     sources: dict[int, str] = {}

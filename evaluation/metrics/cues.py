@@ -278,7 +278,7 @@ class PhraseDetectors(MetricDefaults):
             direction="neither",
             description=f"1 if the bot's turn {what}, as whole words, ignoring case; otherwise 0 (fact sheet "
             f"section 1.6, "
-            "with Confab's own lists in metrics/phrases.py).",
+            "with Confab's own lists in evaluation/metrics/cues.py).",
         )
     )
 

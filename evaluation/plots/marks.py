@@ -9,17 +9,17 @@ from markupsafe import Markup
 from evaluation.plots.svg import el, group, line, number, rect, text
 
 N_SHAPES = 8
-"""Slots with a shape of their own."""
+"""Number of colour indices with their own shape."""
 NUMBERED = 100
-"""Slots beyond have tiles with their number less this, so that all marks of many bots are of one kind."""
+"""Offset of tile numbers: colour indices above this have numbered tiles, so that all marks of many bots look alike."""
 N_COLOURS = 16
-"""Slots with a colour of their own; the tiles after them are grey."""
+"""Number of colour indices with their own colour; later tiles are grey."""
 TILE = 18.0
-"""Side of a tile in pixels; its number cannot be read in a smaller one."""
+"""Side of a tile in pixels, the minimum for a legible number."""
 
 
 def slots_of(n: int) -> range:
-    """Return slots for n bots: shapes, or numbered tiles if there are too many."""
+    """Return colour indices for n bots: shapes, or tiles if too many."""
     first = 1 if n <= N_SHAPES else NUMBERED + 1
     return range(first, first + n)
 
@@ -87,7 +87,7 @@ def bot_shape(x: float, y: float, slot: int, *, r: float = 5.5, hollow: bool = F
 
 def _tile(x: float, y: float, slot: int, *, hollow: bool) -> Markup:
     """Draw a rounded square with the bot's number."""
-    # The border of a hollow tile is inside the square, so that both kinds have the same size.
+    # A hollow tile's border is inside the square, so that both kinds have the same size.
     inset = 1.0 if hollow else 0.0
     side = TILE - 2 * inset
     classes = f"bot tile {slot_class(slot)}" + (" hollow" if hollow else "")

@@ -20,17 +20,17 @@ ROW = 30.0
 HEAD = 34.0
 AXIS = 26.0
 STRIP = 34.0
-"""Pixels below the axis for the strip of the whole scale."""
+"""Height in pixels of the strip of the whole scale, below the axis."""
 EDGE = 10.0
 GAP = 14.0
-"""Pixels between columns."""
+"""Gap between columns in pixels."""
 FACET_GAP = 26.0
-"""Pixels between two drawn columns, whose axes have labels at their ends."""
+"""Gap in pixels between two drawn columns, which leaves room for the labels at the ends of their axes."""
 LANE = 13.0
-"""Pixels between two bars that join rows."""
+"""Gap in pixels between two bars that join rows."""
 
 Lane = list[tuple[int, int, frozenset[int]]]
-"""Bars below each other, each with its first, last and all of its rows."""
+"""Bars in one lane, each with its first, last and all rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,10 @@ class ScaleWindow:
         return self.low <= self.scale[0] and self.high >= self.scale[1]
 
     def share(self, value: float) -> float:
-        """Return the position of a value as a share of the width, clipped to the ends."""
+        """Return the position of a value as a share of the width.
+
+        Clipped to the ends.
+        """
         return _share(min(max(value, self.low), self.high), self.low, self.high)
 
     def cuts_low(self, value: float | None) -> bool:
@@ -89,7 +92,7 @@ def window_around(values: Sequence[float], low: float, high: float, at_most: int
         least, greatest = padded_range([least, greatest])
     lowest, highest = min(low, least), max(high, greatest)
     start, end = max(least - room, lowest), min(greatest + room, highest)
-    for _twice in range(2):  # ends at ticks can widen the window enough to increase the tick step
+    for _twice in range(2):  # ending at ticks can widen the window enough to increase the tick step
         step = tick_step(start, end, at_most)
         start = max(min(math.floor(start / step + 1e-9) * step, least), lowest)
         end = min(max(math.ceil(end / step - 1e-9) * step, greatest), highest)
@@ -172,7 +175,7 @@ def interval_cell(
 
 
 def axis_cell(window: ScaleWindow) -> Markup:
-    """Draw tick labels and, for a partial window, a strip of the whole scale."""
+    """Draw tick labels and, for a partial window, the whole scale's strip."""
     labels = [
         el("text", tick_label(tick), x=window.get_percent(tick), y=16, class_="tick middle") for tick in window.ticks
     ]
@@ -205,7 +208,7 @@ def lanes_of(groups: Sequence[Sequence[str]], order: Sequence[str]) -> list[Lane
 
 
 def bars_cell(lanes: Sequence[Lane], row: int) -> Markup:
-    """Draw a row's part of the bars, thin in rows of other groups."""
+    """Draw a row's part of the bars, thin for other groups."""
     parts = []
     for n, lane in enumerate(lanes):
         x = _percent((n + 0.5) / len(lanes))
@@ -222,7 +225,10 @@ def bars_width(lanes: Sequence[Lane]) -> float:
 
 
 def cell(*parts: object, width: float | str = "100%") -> Markup:
-    """Make a cell's drawing, hidden from screen readers because the row has the same text."""
+    """Make a cell's drawing, hidden from screen readers.
+
+    The row has the same content as text.
+    """
     return el("svg", *parts, class_="cell-svg", width=width, height="100%", overflow="visible", aria_hidden="true")
 
 
@@ -242,7 +248,7 @@ def _grid(window: ScaleWindow) -> Markup:
 
 @dataclass(frozen=True, slots=True)
 class RowName:
-    """Name of a row with its bot's mark; slot 0 means no bot."""
+    """Name of a row with its bot's mark; slot 0 means none."""
 
     title: str
     slot: int = 0
@@ -323,7 +329,7 @@ def values_drawing(
     foot: str = "",
     css: str = "",
 ) -> Markup:
-    """Draw a row for each value, in order, on a scale fitted to them.
+    """Draw a row for each value, on a scale fitted to them.
 
     Args:
         width: in pixels.

@@ -13,7 +13,7 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-# Characters that XML forbids; they would make a downloaded figure unreadable.
+# Characters forbidden in XML, which would make a downloaded figure unreadable.
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -126,7 +126,7 @@ def ticks(low: float, high: float, at_most: int = 6) -> list[float]:
         return [low]
     step = tick_step(low, high, at_most)
     first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
-    while last <= first:  # an axis needs two ticks: take the next smaller step
+    while last <= first:  # an axis needs two ticks, so take the next smaller step
         step *= 0.4 if f"{step:e}".startswith("5") else 0.5
         first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
     digits = -math.floor(math.log10(step))
@@ -134,7 +134,7 @@ def ticks(low: float, high: float, at_most: int = 6) -> list[float]:
 
 
 def rating_ticks(low: float, high: float, at_most: int = 7) -> list[float]:
-    """Return a rating scale's whole steps if they fit, otherwise ends and middle."""
+    """Return a rating scale's whole steps, or ends and middle."""
     steps = high - low
     if float(low).is_integer() and float(high).is_integer() and steps + 1 <= at_most:
         return [low + i for i in range(int(steps) + 1)]
@@ -153,19 +153,22 @@ _COLOURS = (
     "#3a4cc8", "#d0741a", "#0e8687", "#cf1d14", "#93308f", "#2b93d6", "#4c6a30", "#2b3a2a",
     "#3a4cc8", "#a55c15", "#0d7b7b", "#cf1d14", "#93308f", "#1f77ab", "#4c6a30", "#2b3a2a",
 )  # fmt: skip
-"""Of the bots' slots, as on the pages."""
+"""Colours of the bots by colour index, as on the pages."""
 _DIVERGING = (
     "#8f4708", "#c5752d", "#e5ac74", "#f6dcc0", "#f3f3f0", "#cfddf1", "#8fb1e0", "#4572be", "#1d4e9e",
 )  # fmt: skip
-"""From far below to far above, as on the pages; the outermost have white numbers."""
+"""Diverging colours from far below to far above, as on the pages; the outermost have white numbers."""
 _WHITE_ON = (1, 8, 9)
 _GREY = "#52605c"
-"""Of a bot without a colour of its own."""
+"""Colour of bots without their own."""
 _ACCENT = "#0b6459"
 
 
 def _bots() -> str:
-    """Return the marks' colours without CSS variables, which drawing programs do not support."""
+    """Return the marks' colours without CSS variables.
+
+    Drawing programs do not support the variables.
+    """
     rules = []
     for slot, colour in [("", _GREY), *((f".bot-{n}", c) for n, c in enumerate(_COLOURS, start=1))]:
         rules += [
@@ -205,9 +208,9 @@ _STYLE = (
 
 
 FORMATS = {"svg": "image/svg+xml; charset=utf-8", "pdf": "application/pdf", "png": "image/png"}
-"""Kinds of files that a plot can be saved as, with their content types."""
+"""File formats of saved plots, with their content types."""
 _PNG_SCALE = 3
-"""Pixels of a PNG file for each pixel of the drawing: about 300 to the inch in a paper's column."""
+"""Resolution of PNG files relative to the drawing: about 300 dpi in a paper's column."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -237,16 +240,16 @@ class Plot:
         """
         if kind == "svg":
             return self.svg.encode()
-        import vl_convert  # imported on demand because the library is large
+        import vl_convert  # imported on demand, because the library is large
 
         if kind == "pdf":
             return bytes(vl_convert.svg_to_pdf(self.svg))
         if kind == "png":
             return bytes(vl_convert.svg_to_png(self.svg, scale=_PNG_SCALE))
-        raise ValueError(f"“{kind}” is no kind of picture; there are {', '.join(FORMATS)}")
+        raise ValueError(f"“{kind}” is not a file format of plots; available: {', '.join(FORMATS)}")
 
     def save(self, path: str | Path) -> None:
-        """Write the plot to a file; its extension is .svg, .pdf or .png."""
+        """Write the plot to a .svg, .pdf or .png file."""
         file = Path(path)
         file.write_bytes(self.to(file.suffix[1:].lower()))
 

@@ -1,4 +1,4 @@
-"""Text layout in plots: width, truncation, tick labels, and names next to points.
+"""Text layout in plots: width, truncation, tick labels, and point labels.
 
 Names are placed so that they cover neither each other nor the marks.
 """
@@ -14,14 +14,14 @@ import numpy as np
 
 from evaluation.number_format import MINUS
 
-# Advance widths of Helvetica, in thousandths of the font size; system fonts are close to it.
+# Advance widths of Helvetica, in thousandths of the font size; system fonts are similar.
 _NARROW = {**dict.fromkeys("iIjl'|.,:;! ", 278), **dict.fromkeys("ft()[]r/\\-`", 333)}
 _WIDE = {**dict.fromkeys("mMW%@", 890), **dict.fromkeys("w&GOQ", 760), **dict.fromkeys("–—−", 584)}
 _SAFETY = 1.14  # Inter and Segoe UI are slightly wider, DejaVu and Verdana more so
 
 
 def text_width(text: str, size: float = 13, *, bold: bool = False) -> float:
-    """Estimate the width of a line in pixels, rather too high than too low."""
+    """Estimate the width of a line in pixels, erring on the wide side."""
     thousandths = 0
     for letter in text:
         if letter in _NARROW:
@@ -40,7 +40,7 @@ def text_width(text: str, size: float = 13, *, bold: bool = False) -> float:
 
 
 NAME_PX = text_width("n" * 24)
-"""Room for a bot's name of 24 letters, which no wide drawing cuts."""
+"""Width of a bot name of 24 letters, which wide drawings never truncate."""
 
 
 def shorten(text: str, width: float, size: float = 13, *, bold: bool = False) -> str:
@@ -129,7 +129,7 @@ def place_labels(
 
 
 def covers_any(labels: Sequence[Label], obstacles: Sequence[Box], bounds: Box) -> bool:
-    """Return True if a label covers a mark or another label, or leaves the plot."""
+    """Return True if a label covers anything or leaves the plot."""
     boxes = np.array([label.box.ends for label in labels]).reshape(-1, 4)
     marks = np.array([box.ends for box in obstacles]).reshape(-1, 4)
     shared = _overlaps(boxes, boxes)
@@ -145,7 +145,9 @@ def _areas(boxes: np.ndarray) -> np.ndarray:
 
 
 def _overlaps(boxes: np.ndarray, other_boxes: np.ndarray) -> np.ndarray:
-    """Return the areas that boxes share with others, (N, M) in square pixels.
+    """Return the areas that boxes share with others, (N, M).
+
+    In square pixels.
 
     Args:
         boxes, others: (N, 4) and (M, 4): left, top, right and bottom edge.

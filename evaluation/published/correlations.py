@@ -105,7 +105,7 @@ class Published:
         return f"{self.source.title}, Table {self.table}" if self.table else self.source.title
 
     def to_json(self) -> dict[str, Any]:
-        """Return metric, variant, place, coefficients by method, `n`, sameness of our formula, and the note."""
+        """Return the published values with `n`, `is_same` and the note."""
         return {
             "metric": self.metric,
             "variant": self.variant,
@@ -144,7 +144,7 @@ def published_rows() -> tuple[Published, ...]:
 def _row(facts: _Facts, row: dict[str, str]) -> Published:
     known = facts.metrics.get(row["metric"])
     if row["set"] not in facts.sets:
-        raise ValueError(f"correlations.csv names the set {quote(row['set'])}, which sets.yaml lacks")
+        raise ValueError(f"correlations.csv names the set {quote(row['set'])}, which is missing in sets.yaml")
     return Published(
         set=row["set"],
         system=row["system"],
@@ -205,12 +205,15 @@ def published_sets() -> dict[str, PublishedSet]:
 
 
 def published_of(source: str, dimension: str) -> tuple[Published, ...]:
-    """Return the published rows of a set and dimension; empty for an unknown set."""
+    """Return the published rows of a set and dimension; may be empty."""
     return tuple(row for row in published_rows() if row.set == source and row.dimension == dimension)
 
 
 def matching_row(rows: Sequence[Published], column: str, system: str = "") -> Published | None:
-    """Return the published row for one of our columns, preferring the same formula."""
+    """Return the published row for one of our columns, or None.
+
+    Rows with the same formula are preferred.
+    """
     matching_rows = [row for row in rows if column in row.ours and row.system == system]
     return min(matching_rows, key=lambda row: not row.is_same, default=None)
 
@@ -239,7 +242,7 @@ def cells_of(agreement: Mapping[str, Any]) -> Iterator[tuple[str, str, Mapping[s
 
 
 def published_in_cell(agreement: Mapping[str, Any], source: str, model: str) -> Published | None:
-    """Return the published results of a main column in a cell, or None.
+    """Return the published results for a main column in a cell, or None.
 
     Args:
         agreement: JSON of the metric.

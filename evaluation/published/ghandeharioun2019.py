@@ -20,7 +20,7 @@ CORPORA = ("Cornell", "Reddit")
 VERSIONS = ("baseline", "input only", "EI_emo", "EI_inf", "EI")
 DIMENSIONS = ("quality", "fluency", "diversity", "contingency", "empathy")
 LEVEL = 0.90
-"""Of the intervals of Table 2."""
+"""Confidence level of the intervals in Table 2."""
 _FILE = Path(__file__).parent / f"{NAME}.csv"
 _PLAIN = {"plain", "baseline", "base", "no", "none", "false", "0", ""}
 
@@ -47,7 +47,10 @@ class PublishedValue:
 
 @cache
 def published() -> Mapping[tuple[str, PaperBot, str], PublishedValue]:
-    """Return every published number by table (`2`, `5` or `8`), bot and name."""
+    """Return all published numbers by table, bot and name.
+
+    Tables are `2`, `5` and `8`.
+    """
     with _FILE.open(encoding="utf-8", newline="") as file:
         return {
             (row["table"], PaperBot(row["model"], row["corpus"], row["version"]), row["name"]): PublishedValue(
@@ -63,7 +66,9 @@ def paper_bots(versions: tuple[str, ...] = ("baseline", "EI")) -> list[PaperBot]
 
 
 def matched(bot: str, factors: Mapping[str, Mapping[str, str]]) -> PaperBot | None:
-    """Match a study's bot to one of the paper by factors or words of its id, or None.
+    """Match a study's bot to one of the paper's, or return None.
+
+    It matches factors or words of the bot's id.
 
     Args:
         factors: `architecture`, `corpus` and `EI`, each by bot.

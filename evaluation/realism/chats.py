@@ -1,4 +1,4 @@
-"""Participants' side of chats, turn by turn: texts, sentence vectors and the quantities of the eight traits.
+"""Participants' turns in chats: texts, vectors and trait quantities.
 
 A turn is an answer to the bot (-U in `evaluation.metrics.layout`). Consecutive turns of one speaker count as one, as in
 chats simulated within stored ones.
@@ -26,7 +26,7 @@ from evaluation.metrics.text_cache import TextCache, content_words
 from evaluation.realism.result import Trait
 
 Chat = tuple[str, Conversation]
-"""A bot's name and a conversation with it."""
+"""Name of a bot and a conversation with it."""
 
 QUANTITIES: dict[str, tuple[Trait, str]] = {
     "log_words": ("length", "Words, log"),
@@ -56,13 +56,19 @@ _ENDING = re.compile(r"(?:n't|'[a-z]+)$")
 
 @lru_cache
 def spellings() -> frozenset[str]:
-    """Return English words in lower case: TextBlob's list, of books and frequency lists (Norvig)."""
+    """Return English words in lower case from TextBlob's list.
+
+    The list comes from books and frequency lists (Norvig).
+    """
     text = (resources.files("textblob") / "en" / "en-spelling.txt").read_text(encoding="utf-8")
     return frozenset(line.split()[0].lower() for line in text.splitlines() if line.strip() and not line.startswith(";"))
 
 
 def unknown_share(text: str) -> float:
-    """Return the share of words not in the list, NaN without a word; capitalised words but the first are names."""
+    """Return the share of words not in the list; NaN without words.
+
+    Capitalised words after the first are names and do not count.
+    """
     words = _WORD.findall(text.replace("’", "'"))
     words = [word for place, word in enumerate(words) if not place or not word[:1].isupper() or word.isupper()]
     if not words:
@@ -77,12 +83,15 @@ def is_lower_case(text: str) -> bool:
 
 
 def is_unpunctuated(text: str) -> bool:
-    """Return True if a text does not end with a full stop, question or exclamation mark; quotes do not count."""
+    """Return True if a text lacks closing punctuation.
+
+    This is a full stop, question or exclamation mark; quotes do not count.
+    """
     return not text.rstrip(" \t\n\"')”’").endswith((".", "?", "!", "…"))
 
 
 def has_emoji(text: str) -> bool:
-    """Return True if a text has an emoji or an emoticon such as `:-)`."""
+    """Return True if a text has an emoji or emoticon."""
     return _EMOJI.search(text) is not None
 
 
@@ -102,7 +111,7 @@ _OF_TEXT: dict[str, Callable[[str], float]] = {
 
 
 def text_key(text: str) -> str:
-    """Return a key that texts of the same words share, whatever case and blanks."""
+    """Return a key that ignores case and spaces of a text."""
     return " ".join(text.casefold().split())
 
 
@@ -113,13 +122,13 @@ class ChatTurns:
     Attributes:
         chats: the conversations.
         bots: (C,) names of their bots.
-        persons: (C,) who held them, "" where unknown.
-        chat: (T,) number of the chat of each turn, in order.
-        turn: (T,) its place in it.
-        texts, before: of each turn its words, and the bot's turn before it.
-        vectors, before_vectors: (T, D) of these, of length 1 or 0.
-        values: quantity to (T,) values, NaN where undefined.
-        log_turns: (C,) leaving time.
+        persons: (C,) persons in them, "" if unknown.
+        chat: (T,) chat number of each turn, in order.
+        turn: (T,) its position in the chat.
+        texts, before: text of each turn, and the preceding bot turn.
+        vectors, before_vectors: (T, D) sentence vectors of both, of length 1 or 0.
+        values: (T,) values by quantity, NaN if undefined.
+        log_turns: (C,) log number of turns until the participant leaves.
     """
 
     chats: tuple[Conversation, ...]
@@ -136,18 +145,18 @@ class ChatTurns:
 
     @classmethod
     def from_chats(cls, chats: Sequence[Chat], shared: TextCache, persons: Sequence[str] | None = None) -> ChatTurns:
-        """Read chats; those without an answer to the bot have no turns here.
+        """Read chats; chats without an answer to the bot have no turns.
 
         Args:
-            chats: with unique ids.
-            shared: has vectors of texts encoded before.
-            persons: (C,) who held each chat, "" where unknown.
+            chats: chats with unique ids.
+            shared: text cache with vectors encoded before.
+            persons: (C,) person of each chat, "" if unknown.
         """
         layout = Layout.of(
             [replace(conversation, turns=HumanChat(bot, conversation).turns) for bot, conversation in chats]
         )
         user = layout.user
-        # The bot's last turn before each: -U turns have one in their own conversation.
+        # The preceding bot turn, which every -U turn has in its conversation.
         before = layout.bot[np.searchsorted(layout.bot, user) - 1] if len(user) else user
         texts, replies = layout.texts_at(user), layout.texts_at(before)
         encode, feelings = _encoders(shared)
@@ -182,7 +191,10 @@ class ChatTurns:
         )
 
     def means(self, quantity: str) -> np.ndarray:
-        """Return each chat's mean over its defined turns: (C,), NaN where there is none; or its leaving time."""
+        """Return each chat's mean over its defined turns, (C,).
+
+        NaN if there are none. For the leaving time, it is the time itself.
+        """
         if quantity == LEAVING:
             return self.log_turns
         values = self.values[quantity]
@@ -193,7 +205,10 @@ class ChatTurns:
 
 
 def _encoders(shared: TextCache) -> tuple[Callable[[Sequence[str]], np.ndarray], EmotionSource]:
-    """Return the identity of vectors and sentiment: the sentence encoder, or without it hashed words and VADER."""
+    """Return the sources of vectors and sentiment.
+
+    These are the sentence encoder and the emotion head, or without the encoder hashed words and VADER.
+    """
     feelings = EncoderEmotionSource(default_emotions)
     if feelings.unavailable_reason() is None:
         return shared.encode, feelings
@@ -204,7 +219,10 @@ def _encoders(shared: TextCache) -> tuple[Callable[[Sequence[str]], np.ndarray],
 
 
 def _used_before(texts: Sequence[str]) -> np.ndarray:
-    """Return the share of each turn's different content words in the turns before; NaN for the first."""
+    """Return the share of each turn's content words used before.
+
+    Distinct words count once; NaN for the first turn.
+    """
     used: set[str] = set()
     shares = np.full(len(texts), np.nan)
     for place, text in enumerate(texts):
@@ -216,7 +234,10 @@ def _used_before(texts: Sequence[str]) -> np.ndarray:
 
 
 def _closest_before(vectors: np.ndarray) -> np.ndarray:
-    """Return the largest cosine of each vector with one before it; NaN for the first."""
+    """Return each vector's largest cosine with a preceding one.
+
+    NaN for the first.
+    """
     cosines = np.where(np.tri(len(vectors), k=-1, dtype=bool), vectors @ vectors.T, -np.inf)
     closest = cosines.max(axis=1, initial=-np.inf)
     return np.where(np.isfinite(closest), np.clip(closest, -1.0, 1.0), np.nan)

@@ -22,9 +22,9 @@ from evaluation.threads import with_one_blas_thread
 
 FEWEST_CHATS = 4
 """Minimum number of chats per bot on each side."""
-NO_BOTS = Reason("no_bots_with_chats", f"no bot has {FEWEST_CHATS} chats of people and {FEWEST_CHATS} simulated ones")
-CONTROL = Reason("control_bot", "made to be bad on purpose")
-NO_RATINGS = Reason("no_ratings", "people's chats have no ratings")
+NO_BOTS = Reason("no_bots_with_chats", f"no bot has {FEWEST_CHATS} human and {FEWEST_CHATS} simulated chats")
+CONTROL = Reason("control_bot", "a deliberately poor control")
+NO_RATINGS = Reason("no_ratings", "human chats have no ratings")
 
 
 @with_one_blas_thread
@@ -36,7 +36,9 @@ def realism(
     target: str | Sequence[str] | None = None,
     seed: int = 0,
 ) -> RealismResult:
-    """Compare simulated participants with people on shared bots, computing the necessary metrics.
+    """Compare simulated participants with people on shared bots.
+
+    Necessary metrics are computed.
 
     Args:
         people: with ratings, for reactions and predictions.

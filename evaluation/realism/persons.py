@@ -1,4 +1,4 @@
-"""Persons behind chats, for leaving persons out of training and dealing them into halves."""
+"""Persons behind chats, for splitting data by person."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from evaluation.realism.chats import ChatTurns
 
 
 def person_codes(people: ChatTurns, simulated: ChatTurns) -> np.ndarray:
-    """Return the number of the person of each chat: (C,), people's chats first.
+    """Return the person number of each chat, (C,), human chats first.
 
     Chats with the same name belong to one person. A chat simulated within a stored one belongs to that person, and any
     other chat without a name has its own person.
@@ -25,7 +25,10 @@ def person_codes(people: ChatTurns, simulated: ChatTurns) -> np.ndarray:
 
 
 def _bot_side(side: ChatTurns, number: int) -> tuple[str, ...]:
-    """Return the id and the bot's turns, which a chat simulated within a stored one shares with it."""
+    """Return the id and the bot's turns of a chat.
+
+    A chat simulated within a stored one has the same.
+    """
     conversation = side.chats[number]
     return conversation.id, *(turn.text for turn in conversation.turns if turn.speaker == "bot")
 
@@ -33,7 +36,10 @@ def _bot_side(side: ChatTurns, number: int) -> tuple[str, ...]:
 def deal_persons(
     person: np.ndarray, stratum: np.ndarray, n_groups: int, n_deals: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Deal persons into groups at random, balanced within strata: (deals, C) group of each chat.
+    """Assign persons to groups at random, balanced within strata.
+
+    Returns:
+        (deals, C) group of each chat.
 
     Args:
         person: (C,) codes.
@@ -44,7 +50,7 @@ def deal_persons(
     order = np.argsort(strata + rng.random((n_deals, len(first))), axis=1)
     starts = np.cumsum(np.bincount(strata)) - np.bincount(strata)
     group = np.empty(order.shape, dtype=int)
-    # Sorted by stratum: the place within it decides.
+    # Sorted by stratum, so the position within it determines the group.
     places = np.arange(len(first)) - starts[np.sort(strata)]
     np.put_along_axis(group, order, np.broadcast_to(places % n_groups, order.shape), axis=1)
     return group[:, chat_person]

@@ -1,4 +1,6 @@
-"""Predictions of human bot ratings from simulated chats, by the hybrid metric and by the two lengths.
+"""Predictions of human bot ratings from simulated chats.
+
+The predictors are the hybrid metric and the two lengths.
 
 Folds, permutations and intervals are those of the hybrid metric (`evaluation.hybrid`). A fit on simulated chats uses
 human ratings, and features of simulated chats with the same bot instead of those of the rated ones.
@@ -35,9 +37,9 @@ FITS: dict[str, tuple[str, tuple[str, ...]]] = {
     "log_turns": ("strong", ("log_turns",)),
     "log_words": ("strong", ("log_words",)),
 }
-"""By name, its preset and its features if they differ from the preset's."""
+"""Fits by name, with preset, and features if they differ from the preset's."""
 FEATURES = tuple(dict.fromkeys((*PAPER_FEATURES, *preset_get("strong").features)))
-"""Columns of metrics that the fits use, in addition to the lengths."""
+"""Metric columns used by the fits, in addition to the lengths."""
 
 
 def bot_predictions(
@@ -86,15 +88,19 @@ def bot_predictions(
 
 
 def with_lengths(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with the logarithms of turns and of words per message, as used by rivals of a fit."""
+    """Return the table with log turns and log words per message.
+
+    Rivals of a fit use these columns.
+    """
     words, turns = (table[name].astype(float) for name in ("words_user", "n_turns"))
     return table.assign(log_words=np.log1p(words.where(words >= 0)), log_turns=np.log(turns.where(turns > 0)))
 
 
 def with_features_of(human: pd.DataFrame, simulated: pd.DataFrame, seed: int) -> pd.DataFrame:
-    """Return human rated conversations with features of simulated ones with the same bots, in random order.
+    """Return rated human conversations with features of simulated ones.
 
-    Simulated chats with an undefined feature are left out; if a bot has fewer of them than rated ones, they are reused.
+    Both have the same bot; the order is random. Simulated chats with an undefined feature are skipped; if a bot has
+    fewer of them than rated ones, they are reused.
     """
     import pandas as pd
 
@@ -117,7 +123,7 @@ def with_features_of(human: pd.DataFrame, simulated: pd.DataFrame, seed: int) ->
 def _row(
     name: str, fitted_on: Source, applied_to: Source, result: HybridResult | Reason, table: pd.DataFrame
 ) -> BotPrediction:
-    """Return the accuracy of a fit on the chats it was fitted to, or on other chats.
+    """Return the accuracy of a fit on its own or on other chats.
 
     Args:
         table: chats to predict bots from.
@@ -150,7 +156,9 @@ def _row(
 
 
 def _get_selfplay_ratio(fits: Mapping[Source, HybridResult | Reason], tables: Mapping[Source, pd.DataFrame]) -> Effect:
-    """Return the ratio of errors from simulated chats to errors from self-play, paired by bot (Pitman, Morgan).
+    """Return the error ratio of simulated chats to self-play, paired by bot.
+
+    With the interval of Pitman and Morgan.
 
     Args:
         fits: by the chats they are applied to.
@@ -176,7 +184,10 @@ def _get_selfplay_ratio(fits: Mapping[Source, HybridResult | Reason], tables: Ma
 
 
 def fold_predictions(result: HybridResult, table: pd.DataFrame) -> dict[str, float]:
-    """Return each bot's mean prediction, using the intercept of the fold without it."""
+    """Return each bot's mean prediction by the fold without it.
+
+    It uses the fold's intercept.
+    """
     values = predict_conversations(replace(result.fit, intercept="fold"), table)
     bots = table["bot"].astype(str).to_numpy()
     is_defined = np.isfinite(values)
@@ -188,7 +199,10 @@ def fold_predictions(result: HybridResult, table: pd.DataFrame) -> dict[str, flo
 
 
 def q2_of(predicted: Mapping[str, float], human: Mapping[str, float | None]) -> Effect:
-    """Return Q² with the Pitman-Morgan interval of the ratio of errors to those of the mean of the other bots."""
+    """Return Q² with the Pitman-Morgan interval of the error ratio.
+
+    The ratio is to the errors of the mean of the other bots.
+    """
     known = {bot: mean for bot, mean in human.items() if mean is not None and bot in predicted}
     x, y = np.array([predicted[bot] for bot in known]), np.array(list(known.values()))
     n = len(y)

@@ -1,7 +1,7 @@
-"""Reactions to good and bad bots: slopes of the bots' mean reactions on their mean human ratings.
+"""Reactions to good and bad bots, as slopes on human ratings.
 
-Bad bots must also look bad to simulated participants (counterfactual check). With few bots, Student's t over bots is
-used.
+The bots' mean reactions are regressed on their mean human ratings. Bad bots must also look bad to simulated
+participants (counterfactual check). Intervals use Student's t over bots.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ REACTIONS = (
 """Quantities that can depend on the quality of a bot."""
 FEWEST_FOR_SLOPE = 3
 """Minimum number of bots for a slope; below `FEW_BOTS` it has no interval."""
-EQUAL_MEANS = Reason("equal_means", "all bots have the same mean rating from people")
-CONSTANT = Reason("constant_reaction", "the reaction is the same in all of people's chats")
+EQUAL_MEANS = Reason("equal_means", "all bots have the same mean human rating")
+CONSTANT = Reason("constant_reaction", "the reaction is the same in all human chats")
 
 
 def reaction_slopes(
@@ -35,7 +35,7 @@ def reaction_slopes(
 
     Args:
         ratings: mean human rating of each bot.
-        is_within: True if simulated turns are inside stored chats, which nobody leaves.
+        is_within: True if simulated turns are inside stored chats, so participants do not leave.
     """
     slopes = []
     for key in REACTIONS:
@@ -78,7 +78,10 @@ def by_bot(values: np.ndarray, bots: np.ndarray) -> dict[str, float]:
 
 
 def within_spread(values: np.ndarray, bots: np.ndarray) -> float:
-    """Return the pooled standard deviation within bots; NaN if no bot has two values."""
+    """Return the pooled standard deviation within bots, or NaN.
+
+    NaN if no bot has two values.
+    """
     is_defined = np.isfinite(values)
     codes = np.unique(bots[is_defined].astype(str), return_inverse=True)[1]
     n = np.bincount(codes)
@@ -91,7 +94,9 @@ def within_spread(values: np.ndarray, bots: np.ndarray) -> float:
 
 
 def slope_of(reaction: np.ndarray, rating: np.ndarray) -> Effect:
-    """Return the least-squares slope per standard deviation of the ratings, with the interval of n − 2 degrees.
+    """Return the slope per standard deviation of the ratings.
+
+    Least squares, with the interval for n − 2 degrees of freedom.
 
     Args:
         reaction, rating: (K,) values of the bots.

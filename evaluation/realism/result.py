@@ -1,4 +1,4 @@
-"""Result of comparing simulated participants with people: traits, two-sample tests, reactions, predictions, verdict.
+"""Result of comparing simulated participants with people.
 
 `docs/background/simulated_participants.md` defines each figure. Undefined values are None, with a reason.
 """
@@ -27,11 +27,11 @@ TRAITS: dict[Trait, str] = {
 """The eight traits, with their titles."""
 
 Standing = Literal["different", "close", "not_known"]
-"""`different`: the interval of the distance is above that of two halves of people; `close`: it ends less than 0.2
-standard deviations above it; `not_known`: neither, or no interval."""
+"""`different`: the interval is above the distance of two halves of people; `close`: it ends less than 0.2 standard
+deviations above that distance; `not_known`: neither, or there is no interval."""
 ReactionStanding = Literal["as_people", "weaker", "stronger", "not_as_people", "people_unclear", "not_known"]
 """`as_people`, `weaker`, `stronger`: both slopes have the same sign and intervals that exclude 0; `not_as_people`: only
-people's slope has, and the difference is not 0; `people_unclear`: people's own slope could be 0."""
+people's slope excludes 0, and the difference is significant; `people_unclear`: people's own slope could be 0."""
 Order = Literal["as_people", "not_as_people", "not_known"]
 Source = Literal["people", "simulated", "selfplay"]
 Folds = Literal["bots", "bots_and_persons", "conversations"]
@@ -152,7 +152,9 @@ class ReactionSlopes:
 
 @dataclass(frozen=True, slots=True)
 class BotPrediction:
-    """Accuracy of a hybrid metric over bots, each predicted by the fold without it.
+    """Accuracy of a hybrid metric over bots.
+
+    Each bot is predicted by the fold without it.
 
     Attributes:
         fit: preset (`paper`, `strong`) or length (`log_turns`, `log_words`) used for prediction.
@@ -184,7 +186,10 @@ class BotPrediction:
 
     @property
     def beats_chance(self) -> bool:
-        """True if the interval of r is above 0, and r exceeds the 95 % quantile of permuted ratings."""
+        """True if r is above 0 and above chance.
+
+        Its interval must be above 0, and r must exceed the 95 % quantile of permuted ratings.
+        """
         return (self.r.low or 0.0) > 0 and (self.r.value or 0.0) > (self.r_null95 or 0.0)
 
 

@@ -1,6 +1,7 @@
-"""Distances of simulated participants from people in eight traits, relative to those of two halves of people.
+"""Distances of simulated participants from people in eight traits.
 
-Wasserstein distance on half-samples within bots; `docs/background/simulated_participants.md` gives the reasons.
+Wasserstein distance on half-samples within bots, relative to the distance of two halves of people.
+`docs/background/simulated_participants.md` gives the reasons.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from evaluation.stats.effect_sizes import Effect
 _Names = tuple[Trait, str, str, Literal["turn", "conversation"]]
 LEAVING_NAMES: _Names = ("leaving", LEAVING, LEAVING_TITLE, "conversation")
 CLOSE = 0.2
-"""Distance beyond that of two halves, in people's standard deviations, below which a quantity is close (Cohen 1988)."""
+"""Maximum excess over the distance of two halves, in people's standard deviations, for "close" (Cohen 1988)."""
 N_SPLITS = 400
 N_LEVELS = 512
-"""Maximum number of distinct values of a distribution; more are rounded to the means of quantiles."""
+"""Maximum number of distinct values of a distribution; more are replaced by means of quantiles."""
 LEVEL = 0.95
 CONSTANT = Reason("people_constant", "all values are equal, so there is no unit of distance")
 UNDEFINED = Reason("no_values", "one side has no values")
@@ -35,7 +36,7 @@ def trait_distances(
 
     Args:
         people, simulated: chats with the same bots, at least two per bot on each side.
-        is_within: True if the simulated turns are inside stored chats, which nobody leaves.
+        is_within: True if the simulated turns are inside stored chats, so participants do not leave.
     """
     codes = np.unique(np.concatenate([people.bots, simulated.bots]).astype(str), return_inverse=True)[1]
     bots = codes[: len(people.bots)], codes[len(people.bots) :]
@@ -66,17 +67,17 @@ def _values(side: ChatTurns, names: _Names) -> tuple[np.ndarray, np.ndarray]:
 def half_samples(
     people: np.ndarray, simulated: np.ndarray, n_splits: int, rng: np.random.Generator, person: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Draw, for each bot, chats of half the persons, as many of the other half, and as many simulated.
+    """Draw two halves of the persons, and simulated chats, for each bot.
 
-    No person is in both halves. Simulated chats of persons who also have chats of their own are those of the other
-    half, so that no comparison is within persons.
+    The samples have equal size. No person is in both halves. Simulated chats of persons who also have chats of their
+    own are those of the other half, so that no comparison is within persons.
 
     Args:
-        people, simulated: (C,) numbers of the chats' bots.
-        person: numbers of the persons of all chats, people's first.
+        people, simulated: (C,) bot numbers of the chats.
+        person: person numbers of all chats, people's first.
 
     Returns:
-        Masks (splits, C) of each.
+        (splits, C) masks of the first half, the second half and the simulated chats.
     """
     bots = np.concatenate([people, simulated])
     is_simulated = np.arange(len(bots)) >= len(people)
@@ -95,7 +96,9 @@ def half_samples(
 
 
 def wasserstein(first: np.ndarray, second: np.ndarray, grid: np.ndarray) -> np.ndarray:
-    """Return the distances of pairs of distributions on the same values: the area between their cumulative shares.
+    """Return the Wasserstein distances of pairs of distributions.
+
+    It is the area between their cumulative shares.
 
     Args:
         first, second: (B, U) shares.
@@ -105,7 +108,9 @@ def wasserstein(first: np.ndarray, second: np.ndarray, grid: np.ndarray) -> np.n
 
 
 def shares_of(counts: np.ndarray, bots: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    """Return (B, U) shares of the values of selected chats, with bots weighted equally.
+    """Return (B, U) shares of values in selected chats.
+
+    Bots are weighted equally.
 
     Args:
         counts: (C, U) counts of the values in each chat.
@@ -136,7 +141,7 @@ def _distance(
     half, other_half, simulated_half = splits
     everybody = [shares_of(each, bot, np.ones((1, len(bot)), bool))[0] for each, bot in zip(counts, bots, strict=True)]
     mean, simulated_mean = (float(distribution @ grid) for distribution in everybody)
-    # Where people's values are all equal, the unit is that of both sides together.
+    # If people's values are all equal, use the unit of both sides together.
     smallest = 1e-9 * max(1.0, float(np.abs(grid).max()))
     units = [_spread(distribution, grid) for distribution in (everybody[0], np.mean(everybody, axis=0))]
     unit = next((spread for spread in units if spread > smallest), None)
@@ -156,14 +161,17 @@ def _spread(shares: np.ndarray, grid: np.ndarray) -> float:
 
 
 def judge_distance(low: float, high: float, halves: float) -> Standing:
-    """Judge the interval of a distance relative to the distance of two halves of people."""
+    """Judge the interval of a distance relative to that of two halves."""
     if low > halves:
         return "different"
     return "close" if high < halves + CLOSE else "not_known"
 
 
 def _levels(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the distinct values in order, and the number of each; if there are many, means of quantiles."""
+    """Return the distinct values in order, and their numbers.
+
+    If there are many, they are means of quantiles.
+    """
     levels, codes = np.unique(values, return_inverse=True)
     if len(levels) > N_LEVELS:
         edges = np.quantile(values, np.arange(1, N_LEVELS) / N_LEVELS)

@@ -1,4 +1,4 @@
-"""Classifier two-sample tests that separate simulated from human chats with the same bot.
+"""Classifier two-sample tests: simulated versus human chats with the same bot.
 
 Logistic regression of chats. Each bot is scored by a fit without that bot, without any text of its chats, and without
 the persons who are scored, because a classifier that knows them would also separate two groups of people. If features
@@ -22,13 +22,12 @@ from evaluation.stats.comparisons import NO_ERROR
 from evaluation.stats.effect_sizes import ALL_ABOVE, Clusters, Effect, superiority
 
 LOG_ODDS_VARIANCE = 10.0
-"""Prior variance of a chat's log odds, whatever the number of features."""
+"""Prior variance of a chat's log odds, for any number of features."""
 N_GIVEAWAYS = 10
 N_GROUPS = 5
 """Number of person groups; one group is left out of training at a time."""
 SHARED_TRAINING = 2**0.5
-"""Factor of the error of an AUC, because fits share chats; without it, 95 % intervals of equal sides cover 80 to 88 %.
-"""
+"""Inflation of an AUC's error, because fits share chats; without it, 95 % intervals of equal sides cover 80 to 88 %."""
 FEWEST_TRAINING = 10
 """Minimum number of chats of each side for a fit."""
 _MOST_ITERATIONS = 300
@@ -58,7 +57,10 @@ class ChatPool:
 
     @classmethod
     def from_sides(cls, people: ChatTurns, simulated: ChatTurns, seed: int = 0) -> ChatPool:
-        """Pool two sides; a chat simulated within a stored one shares its person."""
+        """Pool two sides.
+
+        A chat simulated within a stored one has the same person.
+        """
         sides = people, simulated
         n = len(people.chats)
         bots = np.concatenate([side.bots for side in sides]).astype(str)
@@ -86,25 +88,37 @@ class ChatPool:
 
     @property
     def is_within(self) -> bool:
-        """True if most simulated turns are inside human chats, which have the same bot turns."""
+        """True if most simulated turns are inside human chats.
+
+        They have the same bot turns.
+        """
         n_within = np.isin(self.person[self.is_simulated], self.person[~self.is_simulated]).sum()
         return bool(2 * n_within > self.is_simulated.sum())
 
     def trains(self, fold: int) -> np.ndarray:
-        """Return the (C,) mask of chats of other bots and other person groups than a fold's."""
+        """Return the mask of training chats for a fold, (C,).
+
+        They have other bots and other person groups.
+        """
         scored = np.flatnonzero(self.fold == fold)[0]
         is_other_bot = self.bot != self.bot[scored] if self.folds != "conversations" else True
         is_other_group = self.group != self.group[scored] if self.folds != "bots" else True
         return np.asarray(is_other_bot & is_other_group)
 
     def unseen(self, fold: int) -> np.ndarray:
-        """Return the (T,) mask of turns that can train the fit for a fold, excluding the fold's texts."""
+        """Return the mask of training turns for a fold, (T,).
+
+        It excludes the fold's texts.
+        """
         seen = np.zeros(int(self.text.max(initial=-1)) + 1, dtype=bool)
         seen[self.text[self.fold[self.chat] == fold]] = True
         return self.trains(fold)[self.chat] & ~seen[self.text]
 
     def means(self, values: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        """Return (C, p) means of (T, p) values over the turns in `mask`; NaN for a chat without any."""
+        """Return (C, p) means of (T, p) values over masked turns.
+
+        NaN for a chat without any.
+        """
         from scipy.sparse import csr_array
 
         rows = np.flatnonzero(mask)
@@ -118,14 +132,19 @@ class ChatPool:
 
 
 def vectors_test(pool: ChatPool) -> TwoSampleTest:
-    """Separate chats by sentence vectors of turns, and by their products with those of the preceding bot turns."""
+    """Separate chats by sentence vectors of turns.
+
+    Features also include products with the vectors of the preceding bot turns.
+    """
     features = [np.concatenate([side.vectors, side.vectors * side.before_vectors], axis=1) for side in pool.sides]
     turns = np.concatenate(features).astype(np.float32)
     return _run_test(pool, "vectors", lambda mask: pool.means(turns, mask), turns)
 
 
 def traits_test(pool: ChatPool, *, is_within: bool = False) -> TwoSampleTest:
-    """Separate chats by mean and standard deviation of each quantity over turns, and by leaving time.
+    """Separate chats by mean and spread of each quantity, and by length.
+
+    Length is the leaving time.
 
     Args:
         is_within: True if chats do not end by the participant's choice, so leaving time is not a feature.
@@ -178,7 +197,7 @@ def _run_test(
             added[rows] = (turns[rows] - centre) @ slopes
     bots = np.concatenate([side.bots for side in pool.sides]).astype(str)
     each = {bot: _auc(pool, scores, spoken & (bots == bot)).value for bot in np.unique(bots).tolist()}
-    # A fold with one side alone compares nothing.
+    # A fold with only one side has nothing to compare.
     compared = spoken.copy()
     for side in (False, True):
         compared &= np.isin(pool.fold, pool.fold[spoken & (pool.is_simulated == side)])
@@ -195,7 +214,10 @@ def _run_test(
 
 
 def _fit_slopes(x: np.ndarray, pool: ChatPool, trained: np.ndarray) -> np.ndarray:
-    """Return the slopes of a logistic regression that weights both sides of each bot equally."""
+    """Return the slopes of a logistic regression with balanced sides.
+
+    Both sides of each bot have equal weight.
+    """
     from sklearn.linear_model import LogisticRegression
 
     is_simulated = pool.is_simulated[trained]
@@ -211,7 +233,9 @@ def _auc(pool: ChatPool, scores: np.ndarray, rows: np.ndarray) -> Effect:
 
 
 def auc_of(scores: np.ndarray, is_simulated: np.ndarray, fold: np.ndarray, person: np.ndarray) -> Effect:
-    """Return the probability that a simulated chat scores above a human one of the same fold, folds weighted equally.
+    """Return the AUC of simulated versus human chats within folds.
+
+    Folds are weighted equally.
 
     For a perfect separation, the interval is the exact one of as many independent pairs as the smaller side has
     persons.
@@ -232,7 +256,7 @@ def auc_of(scores: np.ndarray, is_simulated: np.ndarray, fold: np.ndarray, perso
 
 
 def _giveaways(pool: ChatPool, added: np.ndarray) -> tuple[GiveawayTurn, ...]:
-    """Return the simulated turns that contribute most to the log odds, each text once."""
+    """Return the most recognisable simulated turns, each text once."""
     people, simulated = pool.sides
     n = len(people.texts)
     scores, text = added[n:] - np.mean(added[:n]), pool.text[n:]

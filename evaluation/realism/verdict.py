@@ -23,20 +23,25 @@ from evaluation.stats.effect_sizes import Effect
 MOST_BOTS = 200
 MAIN_FIT = "strong"
 """Fit whose predictions decide the verdict on the order."""
-WITHIN = "The order requires chats with live bots: here the bots' turns answer people, and are predictive themselves."
+WITHIN = (
+    "The order requires chats with live bots; here the bots' turns respond to people and are predictive themselves."
+)
 NAMELESS = (
-    "of {chats} the person is unknown, so the classifier may recognise persons, and the interval assumes "
-    "they all differ"
+    "the person is unknown in {chats}, so the classifier may recognise persons, and the interval assumes that they "
+    "all differ"
 )
 SEPARATION_CHANGES = {
     None: "More chats with the same bots are needed to compare them with people.",
-    True: "Another participant, persona or prompt, or other people, would change it; more chats would not.",
+    True: "Another participant, persona or prompt, or other people, could change it; more chats would not.",
     False: "More chats narrow the classifier's interval and could reveal a difference.",
 }
 
 
 def get_main_row(predictions: Sequence[BotPrediction], applied_to: Source) -> BotPrediction | None:
-    """Return the main fit's row, fitted on people and applied to one kind of chats; None if there is none."""
+    """Return the main fit's row for one kind of chats, or None.
+
+    The fit is fitted on people's chats.
+    """
     rows = [prediction for prediction in predictions if prediction.fit == MAIN_FIT and prediction.fitted_on == "people"]
     return next((row for row in rows if row.applied_to == applied_to and row.reason is None), None)
 
@@ -63,7 +68,12 @@ def verdict_of(
     is_within: bool,
     n_nameless: int = 0,
 ) -> RealismVerdict:
-    """Put the figures into sentences; `n_rated` bots have human ratings, `n_nameless` chats an unknown person."""
+    """Write the verdict from the figures.
+
+    Args:
+        n_rated: number of bots with human ratings.
+        n_nameless: number of chats with an unknown person.
+    """
     known = [test for test in tests if test.auc.value is not None]
     best = max(known, key=lambda test: test.auc.value or 0.0, default=None)
     separable = None if best is None or best.auc.low is None else any(test.is_separable for test in known)
@@ -89,8 +99,8 @@ def _separation(best: TwoSampleTest | None, separable: bool | None) -> str:
             f"a classifier using {features} identifies the simulated chat of a pair in {value} of cases (chance: 50 %)"
         )
     return (
-        f"no classifier demonstrably distinguishes them from people (at best {value} of pairs), which does "
-        "not prove that they are alike"
+        f"no classifier demonstrably distinguishes them from people (at best {value} of pairs), which does not prove "
+        "that they are equal"
     )
 
 
@@ -142,7 +152,10 @@ def _order_change(order: Order, row: BotPrediction | None, n_rated: int) -> str:
 
 
 def bots_needed(row: BotPrediction) -> int | None:
-    """Return the number of bots needed for an interval of this r to exclude 0; None if r <= 0, or too many."""
+    """Return the number of bots needed for r to exclude 0.
+
+    None if r <= 0, or if there are too many.
+    """
     r = row.r.value or 0.0
     lows = ((n, fisher_interval(r, n)[0]) for n in range(row.n_bots + 1, MOST_BOTS + 1))
     return next((n for n, low in lows if low is not None and low > 0), None)

@@ -152,7 +152,7 @@ class Studies(Jobs):
         return RemoteJob.from_document(self._post(f"/studies/{key}/report", params))
 
     def study_make(self, file: Mapping[str, Any], *, opens: bool = False) -> dict[str, Any]:
-        """Create a study from a study file, or a new version of an existing one.
+        """Create a study from a study file, or a new version of it.
 
         The key in the file identifies the study.
 
@@ -357,7 +357,10 @@ class Server(Studies, ConversationCalls):
         )
 
     def realism(self, study: str, run: int, participant: str = "") -> dict[str, Any]:
-        """Fetch a run's comparison with people; `document` is None until it is ready."""
+        """Fetch a run's comparison with people.
+
+        `document` is None until it is ready.
+        """
         comparison: dict[str, Any] = self._get(f"/studies/{study}/results/realism", run=run, participant=participant)
         return comparison
 
@@ -367,7 +370,7 @@ class Server(Studies, ConversationCalls):
         Without metrics, the default ones are computed.
         """
         if bool(study) == (run is not None):
-            raise ValueError("measure needs a study or a run, and not both")
+            raise ValueError("measure needs either a study or a run")
         base_path = f"/studies/{study}" if study else f"/runs/{run}"
         return RemoteJob.from_document(self._post(f"{base_path}/metrics", {"metrics": list(metrics)}))
 
@@ -386,5 +389,5 @@ def connect(url: str, token: str) -> Server:
     try:
         server.me()
     except httpx.TransportError as error:
-        raise type(error)(f"no server answers at {url}: {error}") from error
+        raise type(error)(f"no server responds at {url}: {error}") from error
     return server

@@ -69,7 +69,7 @@ def checked(answer: httpx.Response) -> Any:
         server_error = ServerError(answer.status_code, error["code"], error["message"], mistakes)
     except (ValueError, KeyError, TypeError):
         server_error = ServerError(
-            answer.status_code, "no_api", f"{answer.url} answered {answer.status_code}: no Confab?"
+            answer.status_code, "no_api", f"{answer.url} responded with {answer.status_code}; is it a Confab server?"
         )
     raise server_error
 
@@ -206,7 +206,7 @@ class Jobs(Calls):
             if now.is_over:
                 break
             if timeout_s is not None and time.monotonic() - started_at >= timeout_s:
-                raise TimeoutError(f"{now.title} is not over after {timeout_s:g} seconds")
+                raise TimeoutError(f"{now.title} is not finished after {timeout_s:g} seconds")
             time.sleep(every_s)
         if now.state != "done":
             raise RuntimeError(f"{now.title}: {now.error or now.state}")
@@ -272,21 +272,23 @@ class ConversationCalls(Calls):
         return dict(self._again("DELETE", f"/conversations/{id}/tags", text=text))
 
     def note(self, id: str, text: str) -> dict[str, Any]:
-        """Add a note to a conversation; returns its updated star, tags and notes."""
+        """Add a note to a conversation; returns its star, tags and notes."""
         return dict(self._again("POST", f"/conversations/{id}/notes", {"text": text}))
 
     def note_remove(self, id: str, note: int) -> dict[str, Any]:
-        """Remove a note by its id; returns the updated star, tags and notes."""
+        """Remove a note by id; returns the star, tags and notes."""
         return dict(self._again("DELETE", f"/conversations/{id}/notes/{note}"))
 
     def searches(self, key: str = "", *, run: int | None = None) -> list[dict[str, Any]]:
-        """Return the saved searches of the token's owner for a study or run."""
+        """Return the owner's saved searches for a study or run."""
         return list(self._get(f"{_searched(key, run, 'searches')}/searches"))
 
     def search_keep(
         self, key: str = "", name: str = "", q: str = "", *, run: int | None = None, columns: Sequence[str] = ()
     ) -> list[dict[str, Any]]:
-        """Save a query by name, replacing an existing one; returns all saved searches.
+        """Save a query by name; returns all saved searches.
+
+        An existing search of this name is replaced.
 
         Args:
             columns: numeric columns shown in the list.
@@ -308,5 +310,5 @@ def _searched(key: str, run: int | None, call: str) -> str:
         ValueError: if neither or both are given.
     """
     if bool(key) == (run is not None):
-        raise ValueError(f"{call} needs a study or a run, and not both")
+        raise ValueError(f"{call} needs either a study or a run")
     return f"/studies/{key}" if key else f"/runs/{run}"

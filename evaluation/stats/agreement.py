@@ -28,8 +28,8 @@ from evaluation.stats.resampling import (
 )
 
 FEWEST_RESAMPLED = 20
-"""With fewer items, percentiles of a median over resamples were too narrow in simulations."""
-_BLOCK = 4_000_000  # numbers in memory at once: 32 MB
+"""Minimum number of items for percentile intervals of a median; with fewer they were too narrow in simulations."""
+_BLOCK = 4_000_000  # maximum number of values in memory: 32 MB
 _TINY = 1e-12
 MOST_PAIRS = 1000
 """Maximum number of rater pairs compared; 4,000 raters would make 8 million pairs."""
@@ -65,7 +65,9 @@ class AgreementEstimate:
 def rating_table(
     values: Sequence[float] | np.ndarray, items: Sequence[Any], raters: Sequence[Any] | None = None
 ) -> np.ndarray:
-    """Arrange a list of ratings as items × raters, both sorted by name; NaN for missing ratings.
+    """Arrange a list of ratings as items × raters, sorted by name.
+
+    Missing ratings are NaN.
 
     Args:
         values, items, raters: (k,). Without raters, the ratings of an item keep the given order; only statistics that
@@ -76,7 +78,7 @@ def rating_table(
     """
     array = np.asarray(values, dtype=float)
     if len(array) != len(items):
-        raise ValueError(f"{len(array)} values and {len(items)} items; one item each")
+        raise ValueError(f"{len(array)} values and {len(items)} items; there must be one item each")
     _, rows = np.unique(np.asarray(items, dtype=object).astype(str), return_inverse=True)
     if raters is None:
         seen: dict[int, int] = {}
@@ -86,7 +88,7 @@ def rating_table(
     else:
         _, columns = np.unique(np.asarray(raters, dtype=object).astype(str), return_inverse=True)
     if len(array) != len(columns):
-        raise ValueError(f"{len(array)} values and {len(columns)} raters; one rater each")
+        raise ValueError(f"{len(array)} values and {len(columns)} raters; there must be one rater each")
     shape = (int(rows.max(initial=-1)) + 1, int(columns.max(initial=-1)) + 1)
     table = np.full(shape, np.nan)
     pairs = rows * table.shape[1] + columns
@@ -106,12 +108,12 @@ def cohen_kappa(
     *,
     level: float = 0.95,
 ) -> AgreementEstimate:
-    """Compute Cohen's kappa, the chance-corrected agreement of two raters, with an interval over items.
+    """Compute Cohen's kappa of two raters, with an interval over items.
 
     kappa = 1 − observed disagreement / disagreement by chance; Cohen (1960), with weights Cohen (1968).
 
     Args:
-        first, second: (n,) numbers or labels; items with a missing rating (NaN, None) are left out.
+        first, second: (n,) numbers or labels; items with a missing rating (NaN, None) are excluded.
         weights: None weights all disagreements equally; "linear" and "quadratic" use the numerical distance of the two
             ratings, so unused points of the scale still count.
         level: confidence level of the interval.
@@ -137,7 +139,10 @@ def cohen_kappa(
 
 
 def _kappa_of(codes: np.ndarray, distance: np.ndarray) -> float | None:
-    """Return kappa of two raters' codes (n, 2), using statsmodels; None if chance agreement is certain."""
+    """Return kappa of two raters' codes, (n, 2), or None.
+
+    Computed by statsmodels; None if chance agreement is certain.
+    """
     from statsmodels.stats.inter_rater import cohens_kappa
 
     table = np.zeros(distance.shape)
@@ -148,7 +153,10 @@ def _kappa_of(codes: np.ndarray, distance: np.ndarray) -> float | None:
 
 
 def _kappas(times: np.ndarray, codes: np.ndarray, distance: np.ndarray) -> np.ndarray:
-    """Compute kappa of two raters' codes (n, 2) where item i counts times[b, i] times: (B,)."""
+    """Compute kappa of two raters' codes under item weights: (B,).
+
+    Item i counts times[b, i] times; codes are (n, 2).
+    """
     one_hot = np.eye(len(distance))
     size = times.sum(axis=1)
     observed = times @ distance[codes[:, 0], codes[:, 1]]
@@ -189,7 +197,9 @@ def pairwise_kappa(
     n_bootstrap: int = 1000,
     seed: int = 0,
 ) -> PairwiseKappa:
-    """Return the median of Cohen's kappa over pairs of raters, as reported by Ghandeharioun et al. (2019).
+    """Return the median of Cohen's kappa over pairs of raters.
+
+    As reported by Ghandeharioun et al. (2019).
 
     Args:
         table: (items, raters).
@@ -231,7 +241,7 @@ def pairwise_kappa(
 
 
 def _pairs_sharing(rated: np.ndarray, min_items: int, max_pairs: int, seed: int) -> list[tuple[int, int]]:
-    """Return the pairs of raters who share enough items, in order, or a sample of them.
+    """Return the pairs of raters who share enough items, or a sample.
 
     Args:
         rated: (items, raters) True where the rater rated the item.
@@ -252,7 +262,7 @@ def fleiss_kappa(table: np.ndarray, *, level: float = 0.95) -> AgreementEstimate
     """Compute Fleiss' kappa, the chance-corrected agreement of many interchangeable raters.
 
     If items have different numbers of ratings, each item counts with its own pairs, and category shares come from all
-    ratings. With equal numbers this is exactly Fleiss (1971). Items with one rating are left out.
+    ratings. With equal numbers this is exactly Fleiss (1971). Items with one rating are excluded.
 
     Args:
         table: (items, raters) of category codes or labels.
@@ -277,7 +287,9 @@ def fleiss_kappa(table: np.ndarray, *, level: float = 0.95) -> AgreementEstimate
 def gwet_ac(
     table: np.ndarray, weights: Weights = None, *, categories: Sequence[Any] | None = None, level: float = 0.95
 ) -> AgreementEstimate:
-    """Compute Gwet's AC1 or, with weights, AC2: agreement beyond that of raters who guess.
+    """Compute Gwet's AC1 or, with weights, AC2.
+
+    It is the agreement beyond that of raters who guess.
 
     Kappas and alpha fall towards 0 when nearly all answers are the same, however well raters agree; AC does not. Items
     with one rating contribute to the answer frequencies, as in Gwet (2014).
@@ -348,7 +360,7 @@ def krippendorff_alpha(table: np.ndarray, scale: Level = "interval", *, level: f
 
 
 def _interval_alpha(table: np.ndarray, level: float) -> AgreementEstimate:
-    """Compute alpha by sums: over ordered pairs of m values, Σ (x − y)² = 2 (m Σ x² − (Σ x)²)."""
+    """Compute interval alpha by sums."""
     rated = np.isfinite(table)
     table, rated = table[rated.sum(axis=1) >= 2], rated[rated.sum(axis=1) >= 2]
     if len(table) < 2:
@@ -378,7 +390,7 @@ def _objects(values: Sequence[Any] | np.ndarray) -> np.ndarray:
 
 
 def _codes(table: np.ndarray, categories: Sequence[Any] | None = None) -> tuple[np.ndarray, list[Any]]:
-    """Position of every value among the sorted categories; −1 for missing values."""
+    """Return each value's position among the sorted categories; −1 if missing."""
     if table.ndim != 2:
         raise ValueError(f"the table has shape {table.shape}; it must be (items, raters)")
     flat = table.ravel().tolist()
@@ -392,7 +404,10 @@ def _codes(table: np.ndarray, categories: Sequence[Any] | None = None) -> tuple[
 def _counts(
     table: np.ndarray, *, least: int = 2, categories: Sequence[Any] | None = None
 ) -> tuple[np.ndarray, list[Any]]:
-    """Count each category by item, for items with at least `least` ratings: (items, categories)."""
+    """Count each category by item: (items, categories).
+
+    Only items with at least `least` ratings count.
+    """
     codes, categories = _codes(table, categories)
     counts = np.zeros((len(codes), len(categories)))
     for column in codes.T:
@@ -420,7 +435,10 @@ def _over_items(
     size: int = 1,
     **options: bool,
 ) -> AgreementEstimate:
-    """Compute the statistic over all items, with its interval; the arguments are those of `_with_interval`."""
+    """Compute the statistic over all items, with its interval.
+
+    Arguments are those of `_with_interval`.
+    """
     value = float(statistic(np.ones((1, n_items)))[0])
     if not np.isfinite(value):
         text = "all ratings are equal, so agreement is certain"
@@ -439,7 +457,7 @@ def _with_interval(
     centred: bool = False,
     skewed: bool = False,
 ) -> AgreementEstimate:
-    """Return a value with its jackknife interval, or the reason why it has none.
+    """Return a value with its jackknife interval or the reason for none.
 
     Args:
         statistic: maps (B, n_items) item weights to (B,) values.

@@ -1,8 +1,9 @@
-"""Analysis of variance of ratings by the bots' factors (architecture × regularisation × corpus).
+"""Analysis of variance of ratings by the bots' factors.
 
-Ghandeharioun et al. (2019) analyse the sum of the five ratings by three factors with interactions. Sums of squares are
-of type III with sum-to-zero contrasts, because bots have different numbers of ratings and every bot should count
-equally. The model needs only means, counts and variances of the cells, so it can also be fitted to a published table.
+Ghandeharioun et al. (2019) analyse the sum of the five ratings by three factors (architecture, regularisation, corpus)
+with interactions. Sums of squares are of type III with sum-to-zero contrasts, because bots have different numbers of
+ratings and every bot should count equally. The model needs only means, counts and variances of the cells, so it can
+also be fitted to a published table.
 
 Without raters, or with one rating per rater, ratings count as independent in the tests, with equal variance in all
 cells. If raters gave several ratings, they are not independent: each term is tested on the cell means by generalised
@@ -61,7 +62,7 @@ class AnovaTerm:
 
 @dataclass(frozen=True, slots=True)
 class Marginal:
-    """Mean of a level, all its cells weighted equally, with its interval or the reason for a missing one."""
+    """Mean of a level, all cells weighted equally, with its interval."""
 
     factor: str
     level: str
@@ -74,7 +75,10 @@ class Marginal:
 
 @dataclass(frozen=True, slots=True)
 class LevelContrast:
-    """Difference of two levels' means, a − b, with its interval or the reason for none; p is not corrected."""
+    """Difference of two levels' means, a − b, with its interval.
+
+    p is not corrected.
+    """
 
     factor: str
     a: str
@@ -124,7 +128,10 @@ class Anova:
 
 
 def sum_of_ratings(table: np.ndarray) -> np.ndarray:
-    """Sum the dimensions, (k, d) to (k,); NaN if one is missing, because a partial sum is not a lower rating."""
+    """Sum the dimensions, (k, d) to (k,); NaN if one is missing.
+
+    A partial sum is not a lower rating.
+    """
     return np.asarray(table, dtype=float).sum(axis=1)
 
 
@@ -140,7 +147,7 @@ def anova(
     """Analyse the effects of factors and their interactions on ratings.
 
     Args:
-        values: (k,) ratings or sums of ratings; undefined ones are left out and counted.
+        values: (k,) ratings or sums of ratings; undefined ones are excluded and counted.
         factors: name to (k,) levels.
         raters: (k,) rater of each rating, None for a rater with this rating only. Without raters, ratings count as
             independent with equal variance.
@@ -252,7 +259,7 @@ def _analyse(
     q, r = np.linalg.qr(weighted)
     coefficients = np.linalg.solve(r, q.T @ (root * means))
     inverse = np.linalg.inv(r)
-    covariance = inverse @ inverse.T  # over the residual variance
+    covariance = inverse @ inverse.T  # in units of the residual variance
     lack = float((((means - x @ coefficients) * root) ** 2).sum())
     lack = 0.0 if x.shape[1] == len(means) else lack
     residual, df = within + lack, total - x.shape[1]
@@ -263,7 +270,7 @@ def _analyse(
     elif residual <= 1e-12 * max(1.0, float(np.abs(means).max()) ** 2) * total:
         reason = CONSTANT
     variance = residual / df if reason is None else None
-    # (p, c): what each cell's mean weighs in each coefficient.
+    # (p, c): weight of each cell's mean in each coefficient.
     toward = inverse @ q.T * root
     clustered = fit if fit is not None and len(fit.counts) < total else None
     terms = tuple(
@@ -288,7 +295,10 @@ def _analyse(
 
 
 def _design(factors: Mapping[str, Sequence[str]], max_order: int | None) -> tuple[dict[str, slice], np.ndarray]:
-    """Return sum-to-zero columns per cell, and the columns of each term; the first is the intercept."""
+    """Return sum-to-zero columns per cell, and each term's columns.
+
+    The first column is the intercept.
+    """
     n_cells = len(next(iter(factors.values())))
     mains: dict[str, np.ndarray] = {}
     for name, levels in factors.items():
@@ -319,7 +329,7 @@ def _term(
     """Return one term of the analysis.
 
     Args:
-        coefficients, covariance: the term's own; the covariance over the residual variance.
+        coefficients, covariance: of the term; the covariance in units of the residual variance.
         clustered: test for raters with several ratings; None if ratings are independent.
     """
     from scipy import stats
@@ -337,7 +347,9 @@ def _term(
 
 
 def _eta_interval(f: float, df1: int, df2: int, level: float) -> tuple[float, float]:
-    """Return the ends of the interval of eta², λ / (λ + df1 + df2 + 1).
+    """Return the ends of the interval of eta².
+
+    They are λ / (λ + df1 + df2 + 1).
 
     λ is the noncentrality at which this F has the probability of the interval's lower or upper tail.
     """
@@ -362,7 +374,7 @@ def _eta_interval(f: float, df1: int, df2: int, level: float) -> tuple[float, fl
 
 
 Judge = Callable[[np.ndarray], tuple[Gap, Reason | None]]
-"""Returns the fitted value of a design row with error and degrees of freedom, or the reason for missing ones."""
+"""Function from a design row to its fitted value with error and degrees of freedom, or the reason for none."""
 
 
 def _judge_pooled(

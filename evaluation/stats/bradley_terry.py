@@ -47,7 +47,7 @@ class Strength:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Change in the log odds of being preferred per unit of a control, with its interval."""
+    """Change in the log odds of preference per unit of a control."""
 
     name: str
     value: float
@@ -84,7 +84,10 @@ class BradleyTerry:
     controls: tuple[Effect, ...] = ()
 
     def rank_ranges(self) -> dict[str, tuple[int, int]]:
-        """Return each bot's best and worst rank (from 1) compatible with the Holm-corrected comparisons."""
+        """Return each bot's best and worst rank compatible with the comparisons.
+
+        Ranks count from 1; comparisons are corrected by Holm.
+        """
         return rank_ranges([bot.bot for bot in self.bots], self.comparisons)
 
     def probabilities(self, a: str, b: str) -> tuple[float, float, float]:
@@ -116,12 +119,12 @@ def bradley_terry(
 
     Args:
         first, second: (k,) the bots compared, in the order shown.
-        outcomes: (k,) 1: the first is better, 0: the second, .5: a tie; NaN: left out.
+        outcomes: (k,) 1: the first is better, 0: the second, .5: a tie; NaN: excluded.
         raters: (k,) rater of each comparison, None for a rater with this one only. Without raters, comparisons count as
             independent.
         place: True to estimate the advantage of the first position.
         controls: by name, (k,) differences (first minus second) in something unrelated to the bot's merit. Strengths
-            are estimated for equal values. Comparisons with NaN are left out.
+            are estimated for equal values. Comparisons with NaN are excluded.
         level: confidence level of all intervals.
 
     Raises:
@@ -145,7 +148,7 @@ def bradley_terry(
         raise ValueError(f"{same[0]!r} is compared with itself")
     labels, codes = np.unique(pairs.astype(str), return_inverse=True)
     codes = codes.reshape(-1, 2)
-    choice = np.select([result[keep] == 1, result[keep] == 0], [0, 1], 2)  # which alternative
+    choice = np.select([result[keep] == 1, result[keep] == 0], [0, 1], 2)  # chosen alternative
     rater = None if raters is None else np.unique(rater_codes(raters)[keep], return_inverse=True)[1]
     n, n_bots = len(choice), len(labels)
     n_raters = None if rater is None else int(rater.max(initial=-1)) + 1
@@ -160,7 +163,7 @@ def bradley_terry(
     if problem is not None:
         return nothing(problem)
     ties = bool((choice == 2).any())
-    # Identical judgements are aggregated, so the cost does not depend on their number.
+    # Aggregate identical judgements, so that the cost does not depend on their number.
     rows, which = np.unique(np.column_stack([codes, extra[keep]]), axis=0, return_inverse=True)
     design = _design(rows[:, :2].astype(int), rows[:, 2:], n_bots, ties=ties)
     counts = np.zeros(design.shape[:2])
@@ -191,7 +194,10 @@ def bradley_terry(
 
 
 def _make_covariates(controls: Mapping[str, Sequence[float] | np.ndarray], n: int, *, place: bool) -> np.ndarray:
-    """Return the (k, m) covariates of the first one's log odds besides its bot: position, then controls."""
+    """Return the covariates of the first bot's log odds, (k, m).
+
+    Position first, then controls.
+    """
     columns = [np.ones(n)] if place else []
     for name, values in controls.items():
         if len(values) != n:
@@ -221,7 +227,9 @@ def _find_fit_problem(labels: Sequence[str], codes: np.ndarray, choice: np.ndarr
 
 
 def _find_separation(labels: Sequence[str], design: np.ndarray, counts: np.ndarray) -> Reason | None:
-    """Return the reason, with the direction and its bots, if the likelihood grows without end; otherwise None.
+    """Return the reason if the likelihood has no maximum, else None.
+
+    It names the direction and its bots.
 
     This happens if every choice was an alternative that the direction never makes less likely (Albert and Anderson,
     1984, Biometrika 71). A linear programme searches for such a direction.
@@ -248,8 +256,9 @@ def _find_separation(labels: Sequence[str], design: np.ndarray, counts: np.ndarr
 
 
 def _design(codes: np.ndarray, extra: np.ndarray, n_bots: int, *, ties: bool) -> np.ndarray:
-    """Return the design (rows, alternatives, parameters): strengths of all bots but the first, log ν, position,
-    controls.
+    """Return the design matrix, (rows, alternatives, parameters).
+
+    Parameters are strengths of all bots but the first, log ν, position and controls.
 
     Args:
         codes: (rows, 2) bots.
@@ -273,7 +282,7 @@ def _design(codes: np.ndarray, extra: np.ndarray, n_bots: int, *, ties: bool) ->
 
 
 def _fit_newton(x: np.ndarray, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Return the parameters, their covariance, and the score of each alternative at the optimum.
+    """Return parameters, covariance, and scores of alternatives at the optimum.
 
     Args:
         x: (pairs, alternatives, parameters).

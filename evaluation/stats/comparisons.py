@@ -31,7 +31,7 @@ from evaluation.stats.score_differences import ScaledMean, ScoreDifference
 from evaluation.stats.zscores import rater_codes
 
 ORDER_ALPHA = 0.10
-"""Accepted probability of any wrong order among all pairs of bots, wherever ratings order bots."""
+"""Accepted probability of any wrong order among all pairs of bots, in all rankings by ratings."""
 EQUAL_ALPHA = 0.05
 """Level of each of the two one-sided tests of equality."""
 
@@ -139,7 +139,7 @@ def pairwise(
     """Compare every pair of bots.
 
     Args:
-        values: (k,) ratings; undefined ones are left out.
+        values: (k,) ratings; undefined ones are excluded.
         bots: (k,) bot of each rating.
         raters: (k,) rater of each; None stands for a rater with this rating only.
         things: (k,) rated object, if several people rate the same one; None if all objects differ.
@@ -195,7 +195,10 @@ def pairwise(
 
 
 def _scaled_mean(fit: BotFit, over: _Things | None, values: np.ndarray, bot: int) -> ScaledMean:
-    """Return a bot's mean with its variance; the variance is 0 if its ratings or raters do not differ."""
+    """Return a bot's mean with its variance.
+
+    The variance is 0 if its ratings or raters do not differ.
+    """
     counts = (fit.fit.counts @ (fit.weights[bot] > 0)).astype(float)
     n_units = float(counts.sum() ** 2 / (counts @ counts))
     variance = fit.variance(bot)
@@ -251,7 +254,10 @@ class _Things:
 
     @classmethod
     def from_labels(cls, things: Sequence[Any], keep: np.ndarray, fit: BotFit) -> _Things | None:
-        """Return the variances clustered by object; None if no object was rated by two people."""
+        """Return the variances clustered by object, or None.
+
+        None if no object was rated by two people.
+        """
         labels = np.asarray(things, dtype=object).astype(str)
         if len(labels) != len(keep):
             raise ValueError(f"{len(keep)} values of {len(labels)} things; there must be one each")
@@ -277,7 +283,9 @@ def _get_widest_gap(fit: BotFit, over: _Things | None, i: int, j: int) -> Gap:
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
-    """Correct p-values by Holm's step-down procedure; undefined ones stay undefined and are not counted.
+    """Correct p-values by Holm's step-down procedure.
+
+    Undefined ones stay undefined and are not counted.
 
     statsmodels' `multipletests` gives the same results (a test checks this) but triggers garbage collection at every
     call: 71 ms in a small process, each time a study is displayed.
@@ -292,7 +300,10 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
 
 
 def false_discovery_rates(p_values: Sequence[float | None]) -> list[float | None]:
-    """Return q-values by Benjamini and Hochberg (1995); undefined p-values stay undefined and are not counted."""
+    """Return q-values by Benjamini and Hochberg (1995).
+
+    Undefined p-values stay undefined and are not counted.
+    """
     from scipy.stats import false_discovery_control
 
     defined = [(p, i) for i, p in enumerate(p_values) if p is not None]
@@ -304,7 +315,10 @@ def false_discovery_rates(p_values: Sequence[float | None]) -> list[float | None
 
 
 def correct_comparisons(pairs: Sequence[Comparison], level: float) -> list[Comparison]:
-    """Return the pairs with Holm-corrected p-values and whether each can be ordered at 1 − level."""
+    """Return the pairs with Holm-corrected p-values and order decisions.
+
+    Pairs can be ordered at 1 − level.
+    """
     return [
         replace(pair, p_holm=p, ordered=p is not None and p < 1 - level)
         for pair, p in zip(pairs, holm([pair.p for pair in pairs]), strict=True)
@@ -333,10 +347,10 @@ def iterate_pair_scores(
     raters: Sequence[Any] | None = None,
     things: Sequence[Any] | None = None,
 ) -> Iterator[PairScores]:
-    """Yield the preferences of every two bots that were compared, sorted by name.
+    """Yield the preferences of every two compared bots, sorted by name.
 
     Args:
-        scores: (k,) 1 if the first is better, 0 for a tie, -1 if the second is better; undefined ones are left out.
+        scores: (k,) 1 if the first is better, 0 for a tie, -1 if the second is better; undefined ones are excluded.
         first, second: (k,) the two bots.
         raters, things: (k,) as in `pairwise`.
     """
@@ -360,19 +374,20 @@ def preferences_fixed(
     *,
     level: float = 0.95,
 ) -> list[Comparison]:
-    """Return the preferred bot of every compared pair, for a single look at a finished study.
+    """Return the preferred bot of every compared pair, for a finished study.
 
-    The difference of a pair is the mean of its scores 1, 0 and -1, with the interval and test of all means on a scale
-    (`evaluation.stats.means`), clustered by raters, by things and by both.
-
-    Returns:
-        Pairs sorted by name; p is corrected by Holm, the interval is not.
+    A single look. The difference of a pair is the mean of its scores 1, 0 and -1, with the interval and test of all
+    means on a scale (`evaluation.stats.means`), clustered by raters, by things and by both.
 
     Args:
         scores, first, second: as `iterate_pair_scores`.
-        raters, things: as in `pairwise`; a thing is what both were compared on: a context, or two conversations.
+        raters, things: as in `pairwise`; a thing is the object of both bots' comparison: a context, or two
+            conversations.
         level: confidence level of the intervals; 1 − level is the accepted probability of any wrong order among all
             pairs.
+
+    Returns:
+        Pairs sorted by name; p is corrected by Holm, the interval is not.
     """
     scale, preferences = (-1.0, 1.0), []
     for a, b, pair_scores, people, thing_codes in iterate_pair_scores(scores, first, second, raters, things):
@@ -391,10 +406,10 @@ def preferences_fixed(
 
 
 def rank_ranges(bots: Collection[str], pairs: Iterable[Comparison]) -> dict[str, tuple[int, int]]:
-    """Return each bot's best and worst rank (from 1) compatible with the comparisons.
+    """Return each bot's best and worst rank compatible with the comparisons.
 
-    A bot ranks below all bots that are significantly better, and above all that are significantly worse (corrected
-    p-values).
+    Ranks count from 1. A bot ranks below all bots that are significantly better, and above all that are significantly
+    worse (corrected p-values).
     """
     above = dict.fromkeys(bots, 0)
     below = dict(above)
@@ -408,7 +423,7 @@ def rank_ranges(bots: Collection[str], pairs: Iterable[Comparison]) -> dict[str,
 
 
 def difference_or_reason(array: np.ndarray, names: np.ndarray, a: str, b: str) -> tuple[float | None, Reason | None]:
-    """Return the difference of two bots' plain means, and the reason if it cannot be tested.
+    """Return the difference of plain means, and the reason if untestable.
 
     Args:
         array, names: (k,) finite ratings and their bots.
@@ -431,15 +446,15 @@ class Welch:
 
 
 def welch(x: np.ndarray, y: np.ndarray, level: float) -> Welch:
-    """Compare two samples of two values or more, of which at least one varies.
+    """Compare two samples of at least two values, one of which varies.
 
     Args:
-        level: of the interval, e.g. 0.90.
+        level: confidence level of the interval, e.g. 0.90.
     """
     from scipy import stats
 
     with warnings.catch_warnings():
-        # scipy warns of precision loss if one sample is constant, but its variance of 0 is exact.
+        # SciPy warns about precision loss if one sample is constant, but its variance of 0 is exact.
         warnings.filterwarnings("ignore", "Precision loss", RuntimeWarning)
         test = stats.ttest_ind(x, y, equal_var=False)
         ends = test.confidence_interval(level)

@@ -27,9 +27,9 @@ from evaluation.stats.gls import Gap, RaterGls, fit_gls, label_codes
 from evaluation.stats.means import NO_VALUE, ONE_GROUP, Interval, MeanSpread, interval_ends, mean_interval
 
 FEWEST_RATERS = 2
-"""Minimum raters of every bot under a condition; with one rater the spread is unknown."""
+"""Minimum number of raters of every bot under a condition; with one rater the spread is unknown."""
 MOST_CELLS = 120
-"""Maximum number of bots times conditions, because the work grows with its square. Above it, conditions are ignored."""
+"""Maximum number of bots times conditions, because the cost is quadratic. Above it, conditions are ignored."""
 
 
 def shared_conditions(bots: np.ndarray, conditions: np.ndarray, raters: np.ndarray) -> np.ndarray:
@@ -87,7 +87,9 @@ class BotFit:
 
     @cached_property
     def borrowed(self) -> np.ndarray:
-        """(B,) variance that each bot's mean borrows for its cells whose ratings are all equal.
+        """(B,) variance borrowed for cells without variance.
+
+        Each bot's mean borrows for its cells whose ratings are all equal.
 
         A bot that varies in no cell borrows nothing: its mean has no estimated variance at all
         (`evaluation.stats.score_differences`).
@@ -97,17 +99,22 @@ class BotFit:
         return np.where(varies, borrowed, 0.0)
 
     def gap(self, i: int, j: int) -> Gap:
-        """Return the difference of two bots' means, i minus j, with its error and degrees of freedom."""
+        """Return the difference of two bots' means, i minus j.
+
+        With its error and degrees of freedom.
+        """
         gap = self.fit.combined(self.weights[i] - self.weights[j])
         added = float(self.borrowed[[i, j]].sum())
         return replace(gap, error=float(np.sqrt(gap.error**2 + added))) if gap.error and added else gap
 
     def variance(self, i: int) -> float:
-        """Return the variance of a bot's mean, 0 if its ratings vary in no cell."""
+        """Return a bot mean's variance, 0 if no cell varies."""
         return float(self.fit.combined(self.weights[i]).error ** 2 + self.borrowed[i])
 
     def clustered(self, groups: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the means' covariance over groups, (B, B), and the number of groups of each bot, (B,).
+        """Return the means' covariance over groups, and the numbers of groups.
+
+        (B, B), and (B,) by bot.
 
         It is the sandwich of the groups' influences with the factor root n_a n_b / ((n_a − 1) (n_b − 1)) for cells a
         and b.
@@ -157,7 +164,7 @@ def mean_within(
     scale: tuple[float, float] | None = None,
     things: np.ndarray | None = None,
 ) -> Interval:
-    """Return the mean of one bot's finite values with its interval, conditions weighted equally.
+    """Return one bot's mean with its interval, conditions weighted equally.
 
     Without conditions this is `mean_interval`. With conditions, the mean is the average of their plain means;
     correlation within raters does not affect the weights. Its variance is the largest over raters, over things, and

@@ -30,15 +30,16 @@ from evaluation.stats.resampling import (
 Method = Literal["pearson", "spearman", "kendall"]
 METHODS: tuple[Method, ...] = ("pearson", "spearman", "kendall")
 
-_BLOCK = 2_000_000  # numbers in memory at once
+_BLOCK = 2_000_000  # maximum number of values in memory
 MOST_PAIRS_OF_KENDALL = 2_500
-"""Above this number of pairs, tau-b has an interval only for independent pairs, because its jackknife needs n² numbers.
+"""Maximum number of pairs for tau-b's jackknife, which needs n² values; beyond it only independent pairs have an
+interval.
 """
 FEWEST_EFFECTIVE_UNITS = 2.5
-"""Fewer items than these carry a side, by `effective_units`: there is neither interval nor p, for the jackknife's error
-of a coefficient that hangs on one item is by chance next to nothing. Of simulated columns without any relation that
-fewer than 1.1 items carried 6 to 8 % had p < .001, of those that 1.1 to 1.5 carried 1 %. With 2.5, level and intervals
-of skewed columns with mass at 0 hold; with 2, 95 % intervals of 30 replies of which 3 are not 0 hold in 93 %."""
+"""Minimum `effective_units` of a variable for an interval and p.  If a coefficient depends on a single item, its
+jackknife error can be close to 0 by chance. In simulations without any relation, 6 to 8 % of columns with fewer than
+1.1 effective items had p < .001, and 1 % of those with 1.1 to 1.5. With 2.5, level and intervals are correct for skewed
+columns with mass at 0; with 2, 95 % intervals of 30 replies of which 3 are not 0 cover 93 %."""
 _WITHOUT = {"pearson": leave_one_out_pearson, "spearman": leave_one_out_spearman, "kendall": leave_one_out_kendall}
 
 
@@ -82,7 +83,7 @@ def correlate(
     interval: Literal["jackknife", "fisher"] = "jackknife",
     units: Sequence[Any] | np.ndarray | None = None,
 ) -> Correlation:
-    """Correlate two series; pairs with an undefined value are left out.
+    """Correlate two series; pairs with an undefined value are excluded.
 
     Args:
         x, y: (n,).
@@ -123,7 +124,7 @@ def correlate(
 
 
 def effective_units(values: np.ndarray, units: np.ndarray) -> float:
-    """Return the effective number of units that carry the variance of one variable.
+    """Return the effective number of units behind a variable's variance.
 
     It is (Σ s)² / Σ s², where s is each unit's sum of squares. If all units that differ from the mean differ equally,
     it is their number: 2 for a column that is 0 except for two equal values, and a third of the units for a normal
@@ -138,7 +139,7 @@ def effective_units(values: np.ndarray, units: np.ndarray) -> float:
 
 
 def effective_units_of_cells(cells: Sequence[tuple[np.ndarray, np.ndarray]], method: str = "pearson") -> float:
-    """Return the effective number of units that carry a variable, for coefficients averaged over cells.
+    """Return the effective number of units for averages over cells.
 
     Args:
         cells: for each cell (all weighted equally), its (n,) values, not constant, and the (n,) names of their units.
@@ -151,15 +152,21 @@ def effective_units_of_cells(cells: Sequence[tuple[np.ndarray, np.ndarray]], met
 
 
 def few_carry(carried: float, n_units: int) -> Reason | None:
-    """Return the reason for a missing interval and p if effectively few units carry a variable; otherwise None."""
+    """Return the reason if effectively few units determine a variable.
+
+    There is then no interval and no p. None if there are enough.
+    """
     if carried >= FEWEST_EFFECTIVE_UNITS:
         return None
-    text = f"no interval and no p: only {carried:.1f} of {n_units} units carry the variance of one variable"
+    text = f"no interval and no p: only {carried:.1f} of {n_units} units determine the variance of one variable"
     return Reason("few_carry", text, n_carrying=carried, n_units=n_units)
 
 
 def _number_units(units: Sequence[Any] | np.ndarray | None, keep: np.ndarray) -> np.ndarray:
-    """Return the number of each remaining pair's unit, 0, 1, …; without units each pair is its own."""
+    """Return the unit number of each remaining pair, 0, 1, ….
+
+    Without units each pair is its own.
+    """
     if units is None:
         return np.arange(int(keep.sum()))
     names = np.asarray(units, dtype=object)[keep].astype(str)
@@ -167,10 +174,12 @@ def _number_units(units: Sequence[Any] | np.ndarray | None, keep: np.ndarray) ->
 
 
 def _by_jackknife(r: float, leave_one_out: np.ndarray, n: int, level: float, carried: float) -> Correlation:
-    """Return the coefficient with the jackknife interval and p-value from its leave-one-unit-out values.
+    """Return the coefficient with its jackknife interval and p-value.
+
+    They come from its leave-one-unit-out values.
 
     Args:
-        carried: effective number of units that carry a variable (`effective_units`), the smaller one.
+        carried: `effective_units` of the two variables, the smaller number.
     """
     n_units = len(leave_one_out)
     few = few_carry(carried, n_units) if n_units >= FEWEST_UNITS else None
@@ -210,14 +219,16 @@ def is_constant(values: np.ndarray) -> bool:
 
 
 def _varies(rows: np.ndarray) -> np.ndarray:
-    """Check for each row whether it varies by more than rounding errors: (k, n) to (k,)."""
+    """Check which rows vary by more than rounding errors: (k, n) to (k,)."""
     return np.ptp(rows, axis=1) > 1e-12 * np.maximum(1.0, np.abs(rows).max(axis=1))
 
 
 def fisher_interval(
     r: float, n: int, method: Method = "pearson", level: float = 0.95, *, ties: float = 1.0
 ) -> tuple[float | None, float | None]:
-    """Return the interval of a coefficient on Fisher's scale; None if n is too small for a variance.
+    """Return the interval of a coefficient on Fisher's scale.
+
+    None if n is too small for a variance.
 
     The variance of artanh r is 1 / (n − 3) for Pearson (Fisher 1921), (1 + r² / 2) / (n − 3) for Spearman (Bonett and
     Wright 2000, Psychometrika 65) and .437 / (n − 4) for Kendall (Fieller, Hartley and Pearson 1957, Biometrika 44).
@@ -265,7 +276,10 @@ def fisher_p(r: float, n: int, method: Method = "pearson", *, ties: float = 1.0)
 
 
 def _quantile(level: float, n: int) -> float:
-    """Return the distance of Pearson's r from 0, in errors on Fisher's scale, where Student's t gives p = 1 − level."""
+    """Return the critical distance of Pearson's r on Fisher's scale.
+
+    It is in units of the error, where Student's t gives p = 1 − level.
+    """
     from scipy.special import stdtrit
 
     t = float(stdtrit(n - 2, 0.5 + level / 2))
@@ -277,7 +291,7 @@ def _get_lost_pairs(method: Method) -> int:
 
 
 def _half_step(n: int, method: Method) -> float:
-    """Return half the distance between two values of a rank correlation without ties."""
+    """Return half the step between values of a tie-free rank correlation."""
     return {"pearson": 0.0, "spearman": 6 / (n**3 - n), "kendall": 2 / (n**2 - n)}[method]
 
 
@@ -327,7 +341,10 @@ def _by_fisher(r: float, n: int, method: Method, level: float, *, n_pairs: int =
 
 
 def rowwise(x: np.ndarray, y: np.ndarray, method: Method) -> np.ndarray:
-    """Correlate row by row: two (k, n) arrays, or one of them (n,), to (k,); NaN for constant rows."""
+    """Correlate row by row: (k, n) arrays to (k,).
+
+    One of the two may be (n,). NaN for constant rows.
+    """
     xs, ys = np.broadcast_arrays(np.atleast_2d(x), np.atleast_2d(y))
     if method == "kendall":
         return _rowwise_kendall(xs, ys)
@@ -344,7 +361,7 @@ def rowwise(x: np.ndarray, y: np.ndarray, method: Method) -> np.ndarray:
 
 
 def _rowwise_kendall(x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Compute tau-b = Σ sgn(Δx) sgn(Δy) / √(pairs untied in x · pairs untied in y) of each row."""
+    """Compute Kendall's tau-b of each row."""
     i, j = np.triu_indices(x.shape[1], k=1)
     step = max(1, _BLOCK // max(1, len(i)))
     out = np.full(len(x), np.nan)
@@ -423,7 +440,10 @@ def permutation_null(
 
 
 def permutations(n: int, n_permutations: int, seed: int) -> np.ndarray:
-    """Return all permutations of n things if there are no more than requested, otherwise random ones: (k, n)."""
+    """Return all permutations of n things, or random ones: (k, n).
+
+    Random ones if there are more than requested.
+    """
     from itertools import permutations as every
     from math import factorial
 
@@ -434,7 +454,7 @@ def permutations(n: int, n_permutations: int, seed: int) -> np.ndarray:
 
 
 def null_point(draws: np.ndarray, quantile: float = 0.95) -> float | None:
-    """Return the quantile of the defined draws, or None if too few are defined."""
+    """Return the quantile of the defined draws; None if too few."""
     defined = draws[np.isfinite(draws)]
     return float(np.quantile(defined, quantile)) if len(defined) >= 6 else None
 
@@ -447,9 +467,9 @@ def ranks(values: np.ndarray) -> np.ndarray:
 
 
 def weighted_correlations(x: np.ndarray, y: np.ndarray, weights: np.ndarray, method: str) -> np.ndarray:
-    """Return (B,) Pearson coefficients of x and y under B rows of weights.
+    """Return (B,) Pearson coefficients of x and y under weights.
 
-    Optionally of their ranks among all replies.
+    There are B rows of weights. Optionally correlates ranks among all replies.
     """
     if len(x) < 3 or is_constant(x):
         return np.zeros(len(weights))

@@ -1,21 +1,23 @@
-"""Models with crossed random effects: linear by restricted likelihood, cumulative logit by Laplace's approximation.
+"""Models with crossed random effects: linear, and cumulative logit.
 
-Both add to the fixed part X β the effects of groups (raters, items), Z Λ b with b ~ N(0, I) and Λ the standard
-deviations tau_g; A = I + Λ Zᵀ W Z Λ.
+The linear model is fitted by restricted likelihood, the logit by Laplace's approximation. Both add to the fixed part X
+β the effects of groups (raters, items), Z Λ b, with b ~ N(0, I) and the standard deviations tau_g in Λ; A = I + Λ Zᵀ W
+Z Λ.
 
-Linear: y = X β + Z Λ b + e (W = I, tau_g in units of the error's). Given Λ, the restricted likelihood has one
-maximum in β and sigma (Bates, Mächler, Bolker and Walker 2015, Journal of Statistical Software 67); the variances
-tau_g² are found by its profile. By tau_g itself the profile is flat at every 0, maximum or not. Degrees of freedom are
-Satterthwaite's with the expected information of the variances (Giesbrecht and Burns 1985, Biometrics 41), of several
-differences at once as by Fai and Cornelius (1996).
+Linear: y = X β + Z Λ b + e (W = I, tau_g in units of the error's). Given Λ, the restricted likelihood has one maximum
+in β and sigma (Bates, Mächler, Bolker and Walker 2015, Journal of Statistical Software 67); the variances tau_g² are
+found by its profile. As a function of tau_g the profile is flat at every 0, maximum or not. Degrees of freedom are
+Satterthwaite's with the expected information of the variances (Giesbrecht and Burns 1985, Biometrics 41); for several
+differences at once, those of Fai and Cornelius (1996).
 
-Cumulative logit: logit P(y ≤ j) = kappa_j − x β − z Λ b. With f the log likelihood less bᵀ b / 2 and b̂ its mode,
+Cumulative logit: logit P(y ≤ j) = kappa_j − x β − z Λ b. With f the log likelihood minus bᵀ b / 2 and b̂ its mode,
 
     log L ≈ f(b̂) − ½ log |A|,  W = −∂² log p / ∂eta² at b̂,
 
-the approximation of `clmm` in R's package ordinal (Christensen 2019). Its gradient is exact, also for what b̂ and W
-move with the parameters; its numerical derivative is the information. Tests are Wald's, by the normal distribution.
-`evaluation.stats.ordinal` is the model of bots alone, with errors clustered by rater and no random effects.
+the approximation of `clmm` in R's package ordinal (Christensen 2019). Its gradient is exact, including the dependence
+of b̂ and W on the parameters; its numerical derivative is the information. Tests are Wald's, by the normal
+distribution. `evaluation.stats.ordinal` is the model of bots alone, with errors clustered by rater and no random
+effects.
 """
 
 from __future__ import annotations
@@ -28,15 +30,15 @@ from scipy import linalg, optimize, sparse, stats
 from scipy.special import expit
 
 MOST_EFFECTS = 1500
-"""Maximum number of random effects, because the work grows with its cube."""
+"""Maximum number of random effects, because the cost is cubic."""
 _ALIKE = 1e-4
-"""A standard deviation of random effects below this share of the error's counts as 0."""
+"""Share of the error's standard deviation below which that of random effects counts as 0."""
 _MOST_RATIO = 1e3
 """Maximum ratio of a group's standard deviation to the error's; above it the groups explain everything."""
 _START_RATIOS = (1.0, 0.25, 0.04, 0.0025)
-"""Starting values of the ratio of a group's variance to the error's; the search begins at the likeliest."""
+"""Starting values of the variance ratio of group and error; the search begins at the likeliest."""
 _FLAT = 1e-2
-"""Slope of −2 log likelihood per rating that counts as 0."""
+"""Slope of −2 log likelihood per rating below which it counts as 0."""
 _MOST_ROUNDS = 200
 
 
@@ -68,7 +70,10 @@ class CrossedFit:
     _information: np.ndarray | None = None
 
     def freedom(self, row: np.ndarray) -> float:
-        """Return the degrees of freedom of the variance of a weighted sum (p,) of β; infinite if it is known."""
+        """Return the degrees of freedom of a weighted sum's variance.
+
+        Weights of β are (p,). Infinite if the variance is known.
+        """
         if self._information is None:
             return float("inf")
         gradient = np.array([row @ slope @ row for slope in self._slopes])
@@ -76,7 +81,9 @@ class CrossedFit:
         return 2 * float(row @ self.covariance @ row) ** 2 / spread if spread > 0 else float("inf")
 
     def rating_sd(self) -> tuple[float, float]:
-        """Return the standard deviation of one rating around the fixed part, and the error of its logarithm.
+        """Return one rating's standard deviation, and the error of its logarithm.
+
+        The deviation is around the fixed part.
 
         For an ordinal model the variances are treated as independent.
         """
@@ -88,7 +95,9 @@ class CrossedFit:
         return float(np.sqrt(total)), float(np.sqrt(max(variance, 0.0))) / (2 * total)
 
     def test(self, rows: np.ndarray) -> tuple[float, float | None, float | None]:
-        """Return F, its second degrees of freedom (None: chi-squared over q) and p, for rows (q, p) that are all 0.
+        """Return F, its second degrees of freedom and p for contrasts.
+
+        The contrasts (q, p) are all 0 under the hypothesis. Without degrees of freedom the test is chi-squared over q.
 
         F and p follow Fai and Cornelius; p is None if too few groups leave no degrees of freedom.
         """
@@ -130,10 +139,11 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
     xx, xy, yy = x.T @ x, x.T @ y, float(y @ y)
 
     def solve(ratios: np.ndarray) -> tuple[float, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return −2 log likelihood and its gradient, β with its covariance, and ZᵀV⁻¹X and ZᵀPZ.
+        """Return the profile likelihood and its parts.
 
-        All but the first two in units of the error's variance. The gradient is by the variances: that by the standard
-        deviations is 0 wherever one of them is.
+        These are −2 log likelihood and its gradient, β with its covariance, ZᵀV⁻¹X and ZᵀPZ. All but the first two are
+        in units of the error's variance. The gradient is with respect to the variances; that for a standard deviation
+        is 0 wherever it is 0.
 
         Args:
             ratios: (G,) variances of the groups in units of the error's.
@@ -186,7 +196,7 @@ def fit_linear(y: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> Cr
     weighed = np.column_stack([x, apart]) - z @ (scale[:, None] * shrunk)
     vx, variance = weighed[:, :p], float(apart @ weighed[:, p]) / (n - p)
     unit = covariance / variance
-    # Keep groups with an estimate of 0: the uncertainty of their variance still limits the degrees of freedom.
+    # Keep groups with an estimate of 0, because the uncertainty of their variance still limits the degrees of freedom.
     k = len(groups)
     members = [effect_group == g for g in range(k)]
     information, slopes = np.empty((k + 1, k + 1)), []
@@ -227,14 +237,14 @@ class _Laplace:
     """Approximate likelihood of a cumulative logit, with its gradient.
 
     The parameters are the first threshold, the logarithms of the steps to the next ones, β, and the tau_g, whose sign
-    means nothing.
+    has no meaning.
     """
 
     def __init__(self, point: np.ndarray, x: np.ndarray, groups: Sequence[np.ndarray]) -> None:
         self.point, self.x = point, x
         self.n_cuts = int(point.max())
         self.z, self.of = _indicators(groups, len(point))
-        # (G, n) index of each rating's effects in b.
+        # (G, n) index of each rating's effects in b
         starts = np.cumsum([0, *(int(codes.max()) + 1 for codes in groups)])
         self.places = [codes + start for codes, start in zip(groups, starts, strict=False)]
         self.b = np.zeros(len(self.of))
@@ -245,10 +255,13 @@ class _Laplace:
         return np.cumsum(np.concatenate([first, steps]))
 
     def _points(self, cuts: np.ndarray, eta: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Return p, and by the upper and the lower threshold f, f′ and f″ over p."""
+        """Return p and, by threshold, f, f′ and f″ over p.
+
+        First by the upper, then by the lower threshold.
+        """
         ends = np.concatenate([[-np.inf], cuts, [np.inf]])
         s, t = ends[self.point + 1] - eta, ends[self.point] - eta
-        # Subtracting two numbers near 1 loses precision, so use upper tails on that side.
+        # Subtracting two numbers near 1 loses precision, so use upper tails there.
         p = np.maximum(np.where(s + t > 0, expit(-t) - expit(-s), expit(s) - expit(t)), 1e-300)
         derivatives = []
         for distance in (s, t):
@@ -293,7 +306,7 @@ class _Laplace:
             for j in self.places:
                 leverage += scale[i] * scale[j] * inverse[i, j]
         gap, bend = a - c, da - dc
-        # Of the slope and of the weight by the upper and the lower threshold.
+        # Derivatives of the slope and the weight by the upper and the lower threshold.
         slope_s, slope_t = a * gap - da, dc - c * gap
         weight_s = -2 * gap * slope_s - (dda - bend * a)
         weight_t = -2 * gap * slope_t + ddc - bend * c
@@ -307,7 +320,7 @@ class _Laplace:
         of_cuts = np.cumsum(by_cut[::-1])[::-1] * steps
         along = slope - (moved - m * weight) / 2
         of_beta = self.x.T @ along
-        # Of each tau: through eta directly, the mode, and the determinant.
+        # Derivatives by each tau: through eta directly, the mode, and the determinant.
         zt = self.z.T @ along
         by_effect = b * zt - (back * (self.z.T @ slope)) / 2
         shrunk = 1 - np.diag(inverse)

@@ -1,4 +1,4 @@
-"""Effect sizes of the difference between two bots, with the same resampling units as the difference.
+"""Effect sizes of the difference between two bots.
 
 With D the difference of the bots' means for the average rater (`evaluation.stats.gls`), s_a and s_b the standard
 deviations of their ratings, and A, B one rating of each, all within conditions (`evaluation.stats.conditions`):
@@ -7,10 +7,10 @@ deviations of their ratings, and A, B one rating of each, all within conditions 
     share of the scale       D / (highest − lowest answer)
     superiority              P = P(A > B) + P(A = B) / 2
 
-The errors of d and P are those of their influence functions (delta method), summed over raters. For P these are the
-placements of DeLong (1988), clustered as in Obuchowski (1997), Biometrics 53. Where several people rate the same
-things, the variance is the largest over raters, over things and over both, as in `evaluation.stats.comparisons`. The
-degrees of freedom are those of the difference. The interval of P is made on the log odds, so that it stays in 0 … 1.
+The errors of d and P come from their influence functions (delta method), summed over raters. For P these are the
+placements of DeLong (1988), clustered as in Obuchowski (1997), Biometrics 53. If several people rate the same things,
+the variance is the largest over raters, over things and over both, as in `evaluation.stats.comparisons`. The degrees of
+freedom are those of the difference. The interval of P is computed on the log odds, so that it stays within 0 … 1.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LEAST_ERROR = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """An effect size; `reason` explains a missing value or interval."""
+    """Effect size; `reason` explains a missing value or interval."""
 
     value: float | None = None
     low: float | None = None
@@ -44,7 +44,7 @@ class Effect:
     reason: Reason | None = None
 
     def turned(self, around: float = 0.0) -> Effect:
-        """Return the effect with the two bots exchanged: mirrored at `around`."""
+        """Return the effect with the bots exchanged, mirrored at `around`."""
         value, high, low = (None if x is None else 2 * around - x for x in (self.value, self.low, self.high))
         return Effect(value, low, high, self.reason)
 
@@ -68,7 +68,10 @@ class EffectSizes:
         return EffectSizes(self.standardised.turned(), self.share.turned(), self.superiority.turned(0.5))
 
     def to_json(self) -> dict[str, Any]:
-        """Return each size as `{"value", "low", "high"}`; undefined ones as null with a reason."""
+        """Return each size as `{"value", "low", "high"}`.
+
+        Undefined sizes are null with a reason.
+        """
         return {
             name: {"value": effect.value, "low": effect.low, "high": effect.high, **number_or_reason(effect.reason)}
             for name, effect in (
@@ -94,7 +97,7 @@ def effect_sizes(
 
     Args:
         values, bots, raters, things, conditions: (k,) as in `comparisons.pairwise`.
-        pairs: as tested on these values.
+        pairs: pairs tested on these values.
         level: confidence level of the intervals.
         scale: its ends; None if unknown.
     """
@@ -116,7 +119,7 @@ def effect_sizes(
         people, None if things is None else np.asarray(things, dtype=object).astype(str)[keep], bot
     )
     place = {name: i for i, name in enumerate(labels.tolist())}
-    # A cell is a bot under a condition; a bot's variance is the mean of its cells'.
+    # A cell is a bot under a condition; a bot's variance is the mean over its cells.
     cell = fit.fit.bot
     n = np.bincount(cell)
     squares = (y - (np.bincount(cell, y) / n)[cell]) ** 2
@@ -169,15 +172,17 @@ def superiority(
     half: float | None,
     reason: Reason,
 ) -> Effect:
-    """Return P, based on the placements of each bot's ratings among the other's under the same condition.
+    """Return P from placements under the same condition.
+
+    A bot's ratings are placed among the other's.
 
     Args:
         y: (k,) ratings.
         masks: (k,) each, of the two bots' ratings.
         condition: (k,) codes.
-        clusters: of the ratings.
-        numbers: the two bots' numbers in them.
-        half: quantile by which the error is multiplied; None for no interval, for this `reason`.
+        clusters: clusters of the ratings.
+        numbers: the two bots' numbers in `clusters`.
+        half: factor of the error, a quantile; None for no interval, for this `reason`.
     """
     from scipy.special import expit, logit
 
@@ -208,18 +213,22 @@ def superiority(
 
 
 def _placements(values: np.ndarray, among: np.ndarray) -> np.ndarray:
-    """Return for each value the share of the other values that it exceeds, ties counting half."""
+    """Return the share of other values below each value.
+
+    Ties count half.
+    """
     ordered = np.sort(among)
     return (np.searchsorted(ordered, values, "left") + np.searchsorted(ordered, values, "right")) / (2 * len(ordered))
 
 
 @dataclass(frozen=True, slots=True)
 class Clusters:
-    """Groupings of ratings that are not assumed independent, each with its sign in the variance over both.
+    """Groupings of ratings that are not assumed independent.
 
     Attributes:
-        groups: codes by rater; then by thing, and by rater and thing.
-        factors: of each grouping (K,) the correction for few clusters of a bot, root n / (n − 1).
+        groups: codes by rater; then by thing, and by rater and thing. Their signs in the variance over both are +, +
+            and −.
+        factors: (K,) for each grouping, the correction for few clusters of a bot, √(n / (n − 1)).
     """
 
     groups: tuple[np.ndarray, ...]
@@ -241,7 +250,7 @@ class Clusters:
         return cls(tuple(groups), tuple(factors))
 
     def error(self, first: np.ndarray, second: np.ndarray, i: int, j: int) -> float:
-        """Return the standard error of a sum of influences of bots i and j."""
+        """Return the standard error of a sum of influences of two bots."""
         variances = []
         for codes, factor in zip(self.groups, self.factors, strict=True):
             sums = np.bincount(codes, factor[i] * first + factor[j] * second)

@@ -1,8 +1,9 @@
-"""Model formulas such as `quality ~ bot * scenario + (1|rater) + (1|item)`, and their contrast columns.
+"""Model formulas and their contrast columns.
 
-Only column names and `+ * :` are parsed; nothing is evaluated. formulaic expands the products. A factor with k levels
-has k − 1 columns that sum to 0 over levels (sum contrasts), so that the intercept is the mean of all cells and each
-term is tested at the average of the others. A numeric column is centred at its mean.
+A formula looks like `quality ~ bot * scenario + (1|rater) + (1|item)`. Only column names and `+ * :` are parsed;
+nothing is evaluated. formulaic expands the products. A factor with k levels has k − 1 columns that sum to 0 over levels
+(sum contrasts), so that the intercept is the mean of all cells and each term is tested at the average of the others. A
+numeric column is centred at its mean.
 """
 
 from __future__ import annotations
@@ -65,19 +66,17 @@ def parse_formula(text: str, columns: Collection[str] | None = None) -> Formula:
 
     if len(text) > MOST_CHARACTERS:
         raise ValueError(f"the formula has {len(text)} characters; the maximum is {MOST_CHARACTERS}")
-    shape = "a formula reads quality ~ bot * scenario + (1|rater): names of columns, with + * : between them"
+    shape = "a formula looks like quality ~ bot * scenario + (1|rater), with column names and + * : between them"
     response, tilde, right = (part.strip() for part in text.partition("~"))
     groups = tuple(dict.fromkeys(_GROUP.findall(right)))
-    # What is left of "a + (1|g) + b" has a + too many.
+    # Removing the random effect from "a + (1|g) + b" leaves one + too many.
     fixed = re.sub(r"\+(\s*\+)+", "+", _GROUP.sub("", right)).strip().strip("+")
     if _GROUP.search(right) and not re.fullmatch(r"[^()]*", fixed):
         raise ValueError(f"{quote(fixed.strip())} cannot be read; {shape}")
     if not tilde or not _NAME.fullmatch(response) or not _FIXED.fullmatch(fixed):
         raise ValueError(f"{quote(text)} cannot be read; {shape}")
     if not groups:
-        raise ValueError(
-            "the formula has no random effect; add (1|rater), because ratings by one rater resemble each other"
-        )
+        raise ValueError("the formula has no random effect; add (1|rater), because ratings by one rater are correlated")
     names = list(dict.fromkeys(_NAME.findall(fixed)))
     if columns is not None:
         for name in (response, *names, *groups):
@@ -121,11 +120,11 @@ class Design:
     levels: Mapping[str, tuple[str, ...]]
 
     def cells(self, term: tuple[str, ...]) -> list[tuple[str, ...]]:
-        """Return the combinations of a term's levels; none if one of its columns is numeric."""
+        """Return the combinations of a term's levels; none if numeric."""
         return list(product(*(self.levels.get(name, ()) for name in term)))
 
     def effect(self, term: tuple[str, ...], cell: tuple[str, ...]) -> np.ndarray:
-        """Return the weights (p,) of the coefficients in a term's effect in one cell."""
+        """Return the coefficient weights, (p,), of a term's effect in a cell."""
         row = np.zeros(self.x.shape[1])
         parts = np.ones(1)
         for name, level in zip(term, cell, strict=True):
@@ -134,7 +133,10 @@ class Design:
         return row
 
     def mean(self, term: tuple[str, ...], cell: tuple[str, ...]) -> np.ndarray:
-        """Return the weights (p,) in a cell's mean, averaged over other factors and at the mean of numbers."""
+        """Return the coefficient weights, (p,), of a cell's mean.
+
+        It averages over other factors, at the mean of numeric columns.
+        """
         row = np.zeros(self.x.shape[1])
         row[0] = 1.0
         level_by_factor = dict(zip(term, cell, strict=True))
@@ -149,7 +151,7 @@ def _contrasts(k: int) -> np.ndarray:
 
 
 def make_design(formula: Formula, columns: Mapping[str, np.ndarray]) -> Design | Reason:
-    """Return the columns of the fixed terms, or the reason why the terms cannot be estimated.
+    """Return the fixed terms' columns, or the reason why they are inestimable.
 
     Args:
         columns: (n,) values of each factor, without gaps; numbers as float, others as object.
@@ -183,7 +185,7 @@ def make_design(formula: Formula, columns: Mapping[str, np.ndarray]) -> Design |
         column_terms += [i] * block.shape[1]
     x = np.hstack(blocks)
     if x.shape[1] >= len(x) or np.linalg.matrix_rank(x) < x.shape[1]:
-        text = "the factors cannot be separated: one follows from the others, or there are too few ratings"
+        text = "the factors cannot be separated: one is determined by the others, or there are too few ratings"
         return Reason("confounded", text)
     return Design(formula, x, np.array(column_terms), levels)
 

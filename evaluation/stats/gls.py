@@ -32,15 +32,16 @@ from functools import cached_property
 import numpy as np
 
 TOP = 1 - 1e-7
-"""Largest share of the raters that is tried."""
+"""Maximum raters' share of the variance in the search."""
 _SHARES = (np.arange(30) + 0.5) / 30
-"""Over which means are averaged."""
+"""Grid of shares over which means are averaged."""
 
 
 class Likelihood:
-    """Restricted likelihood as a function of the raters' share, from sums per rater and bot.
+    """Restricted likelihood as a function of the raters' variance share.
 
-    With θ = rater variance / error variance, a rater with m ratings has V⁻¹ = I − θ/(1 + mθ) · 11ᵀ.
+    It is computed from sums per rater and bot. With θ = rater variance / error variance, a rater with m ratings has V⁻¹
+    = I − θ/(1 + mθ) · 11ᵀ.
     """
 
     def __init__(self, y: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int) -> None:
@@ -64,11 +65,14 @@ class Likelihood:
         return normal, solution, max(rest, 0.0), float(np.log1p(self.size * ratio).sum())
 
     def unexplained(self, share: float) -> float:
-        """Return the residual sum of squares of the bots under this share; near 1, that of bots and raters."""
+        """Return the bots' residual sum of squares under this share.
+
+        Near 1 it is that of bots and raters.
+        """
         return self._parts(share)[2]
 
     def freedoms(self) -> tuple[int, int]:
-        """Return the degrees of freedom explained by raters beyond the bots, and the residual ones."""
+        """Return the degrees of freedom of raters beyond bots, and residual ones."""
         from scipy.sparse.csgraph import connected_components
 
         # Each connected component of bots and raters costs the raters one degree of freedom.
@@ -81,7 +85,10 @@ class Likelihood:
         return self._parts(TOP)[2] <= 1e-12 * max(self.squares, 1e-300)
 
     def minus_twice_log(self, share: float) -> float:
-        """Return −2 log restricted likelihood up to a constant, the error variance profiled out."""
+        """Return −2 log restricted likelihood up to a constant.
+
+        The error variance is profiled out.
+        """
         normal, _, rest, log_v = self._parts(share)
         return (self.n - self.n_bots) * np.log(rest) + log_v + float(np.linalg.slogdet(normal)[1])
 
@@ -97,7 +104,7 @@ class Likelihood:
 
 
 def most_likely_share(likelihood: Likelihood) -> tuple[float, float]:
-    """Return the raters' share of the variance, and −2 log likelihood at that share."""
+    """Return the raters' most likely variance share, and its −2 log likelihood."""
     from scipy import optimize
 
     grid = np.concatenate([[0.0], np.linspace(0.02, 0.98, 25), [0.995, 0.999, TOP]])
@@ -159,17 +166,17 @@ def rater_share(likelihood: Likelihood, level: float) -> tuple[float, float, flo
 
     below, above = stats.f.ppf([0.5 - level / 2, 0.5 + level / 2], raters, rest)
     low, high = end(float(above), at_none), end(float(below), max(at_none, 1.0))
-    # The most likely share uses other weights, so it can be slightly outside.
+    # The most likely share uses other weights, so it can be slightly outside the interval.
     return share, min(low, share), max(high, share)
 
 
 MOST_SHARE = 0.999
-"""More than this share of the variance between raters changes no weight, and makes sums lose digits."""
-_BLOCK = 4_000_000  # numbers in memory at once
+"""Maximum share of variance between raters; a larger one changes no weight but costs precision."""
+_BLOCK = 4_000_000  # maximum number of values in memory
 _NONE = 1e-9
-"""Share of a cluster's own variance below which a remainder counts as none."""
+"""Share of a cluster's variance below which a remainder counts as 0."""
 _NO_ERROR = 1e-7
-"""Share of the ratings below which a standard error is the root of a rounding error."""
+"""Standard errors below this share of the ratings are rounding errors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +217,7 @@ class RaterGls:
 
     @cached_property
     def _c(self) -> np.ndarray:
-        """(G,) of W_g = I − c_g 11ᵀ, in units of the error's variance."""
+        """(G,) c_g of W_g = I − c_g 11ᵀ, in error variances."""
         ratio = self.share / (1 - self.share)
         return ratio / (1 + self.counts.sum(axis=1) * ratio)
 
@@ -227,19 +234,28 @@ class RaterGls:
 
     @cached_property
     def influence(self) -> np.ndarray:
-        """(k, K) contribution of each rating's residual to each mean: a row of M Xᵀ W times the residual."""
+        """(k, K) contribution of each rating's residual to each mean.
+
+        It is the row of M Xᵀ W times the residual.
+        """
         of_rater = self._c[:, None] * (self.counts @ self._m)
         return (self._m[self.bot] - of_rater[self.rater]) * self.apart[:, None]
 
     @cached_property
     def _patterns(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the distinct rows of `counts`, (U, K), each rater's row, (G,), and the frequency of each, (U,)."""
+        """Return distinct rows of `counts` with raters' rows and frequencies.
+
+        The shapes are (U, K), (G,) and (U,).
+        """
         rows, which, n = np.unique(self.counts, axis=0, return_inverse=True, return_counts=True)
         return rows, which.reshape(-1), n
 
     @cached_property
     def _transforms(self) -> np.ndarray:
-        """(U, K, K) Xᵀ W A of every pattern, on the means of the rater's ratings of a bot times root n."""
+        """(U, K, K) Xᵀ W A of every pattern.
+
+        It applies to the means of a rater's ratings of each bot times √n.
+        """
         rows, _which, _n = self._patterns
         step = max(1, _BLOCK // rows.shape[1] ** 2)
         parts = [self._transform(rows[start : start + step]) for start in range(0, len(rows), step)]
@@ -262,13 +278,13 @@ class RaterGls:
 
     @cached_property
     def covariance(self) -> np.ndarray:
-        """(K, K) covariance of the means: CR2 plus the contribution of the estimated share."""
+        """(K, K) covariance of the means: CR2 plus the estimated share's part."""
         rows, which, _n = self._patterns
         total = np.zeros_like(self.counts)
         np.add.at(total, (self.rater, self.bot), self.apart)
         roots = np.sqrt(rows[which])
         reduced = np.divide(total, roots, out=np.zeros_like(total), where=roots > 0)
-        # Sorted by pattern, so that raters with the same pattern share one product.
+        # Sort by pattern, so that raters with the same pattern share one product.
         scores = np.empty_like(reduced)
         order = np.argsort(which, kind="stable")
         ends = np.searchsorted(which[order], np.arange(len(rows) + 1))
@@ -311,7 +327,10 @@ class RaterGls:
 
     @cached_property
     def spread(self) -> tuple[float, np.ndarray]:
-        """Return tau² and each bot's own error variance, (K,), used for degrees of freedom."""
+        """Return tau² and each bot's own error variance, (K,).
+
+        They are used for degrees of freedom.
+        """
         n = np.bincount(self.bot, minlength=len(self.means)).astype(float)
         squares = np.bincount(self.bot, self.apart**2, minlength=len(self.means))
         within = squares / np.maximum(n - 1, 1)
@@ -319,13 +338,19 @@ class RaterGls:
         return between, np.maximum(within - between, 0.05 * within)
 
     def gap(self, i: int, j: int) -> Gap:
-        """Return the difference of two bots' means, i minus j, with its error and degrees of freedom."""
+        """Return the difference of two bots' means, i minus j.
+
+        With its error and degrees of freedom.
+        """
         contrast = np.zeros(len(self.means))
         contrast[i], contrast[j] = 1.0, -1.0
         return self.combined(contrast)
 
     def combined(self, weights: np.ndarray) -> Gap:
-        """Return the sum of the bots' means by these weights, (K,), with its error and degrees of freedom."""
+        """Return a weighted sum of the bots' means, with weights (K,).
+
+        With its error and degrees of freedom.
+        """
         variance = float(weights @ self.covariance @ weights)
         known = float(np.abs(self.means).max()) + float(np.abs(self.apart).max(initial=0.0))
         error = float(np.sqrt(max(variance, 0.0)))
@@ -344,13 +369,13 @@ class RaterGls:
         rows, _which, n = self._patterns
         s = np.sqrt(rows)
         a = np.einsum("uij,i->uj", self._transforms, self._m @ contrast)
-        along = (a * s).sum(axis=1)  # aᵀ 1, of the rater's effect
+        along = (a * s).sum(axis=1)  # aᵀ 1, for the rater's effect
         size = rows.sum(axis=1)
         ratio = self.share / (1 - self.share)
         c = ratio / (1 + ratio * size)
         d = (a**2 * residual).sum(axis=1) + between * along**2
         u = a * s
-        # Phi a, then W Phi a, then M Xᵀ of it.
+        # Phi a, then W Phi a, then M Xᵀ W Phi a.
         spread = a * residual + between * along[:, None] * s
         weighed = spread - (c * (spread * s).sum(axis=1))[:, None] * s
         v = (weighed * s) @ self._m
@@ -368,7 +393,7 @@ class RaterGls:
 
     @cached_property
     def _meat(self) -> np.ndarray:
-        """(K, K) M Xᵀ W Phi W X M: the means' covariance under that `spread`."""
+        """(K, K) M Xᵀ W Phi W X M: covariance of the means under `spread`."""
         between, residual = self.spread
         rows, _which, n = self._patterns
         size = rows.sum(axis=1)

@@ -1,9 +1,9 @@
-"""Intraclass correlations: share of the ratings' variance that is due to the items.
+"""Intraclass correlations: share of the variance due to items.
 
-Shrout and Fleiss (1979), Psychological Bulletin 86; F intervals as there and in McGraw and Wong (1996). Form 1: every
-item has different raters (or raters are unknown). Form 2: the same raters, a sample of possible ones, whose severity
-counts as error. Form 3: only these raters, ignoring severity. "_1" is the reliability of a single rating, "_k" that of
-the mean of k.
+Shrout and Fleiss (1979), Psychological Bulletin 86; F intervals as there and in McGraw and Wong (1996). In form 1 every
+item has different raters, or raters are unknown. In form 2 the same raters, a sample of possible ones, rate all items,
+and their severity counts as error. In form 3 only these raters matter, and severity is ignored. "_1" is the reliability
+of a single rating, "_k" that of the mean of k.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ICC_FORMS: tuple[IccForm, ...] = ("icc1_1", "icc2_1", "icc3_1", "icc1_k", "icc2_
 
 @dataclass(frozen=True, slots=True)
 class _Squares:
-    """Mean squares, each (B,): between items, within items, between raters, residual."""
+    """Mean squares, each (B,): between and within items, between raters, residual."""
 
     between: np.ndarray
     within: np.ndarray
@@ -39,7 +39,7 @@ def icc(table: np.ndarray, form: IccForm = "icc2_k", *, level: float = 0.95) -> 
         table: (items, raters), NaN for missing ratings. Form 1 accepts items with different numbers of ratings (k is
             then their average in the sense of the analysis of variance) and drops those with one; forms 2 and 3 require
             every rater to rate every item.
-        form: see the module.
+        form: form of the coefficient, see the module.
         level: confidence level of the interval, which uses the F distribution (normal errors).
 
     Raises:
@@ -65,7 +65,7 @@ def icc(table: np.ndarray, form: IccForm = "icc2_k", *, level: float = 0.95) -> 
         text = f"{gaps} of {n} items lack a rating; forms 2 and 3 require every rater to rate every item"
         return undefined(n, n_ratings, Reason("gaps", text, n_gaps=gaps, n_items=n))
     if np.ptp(x[rated]) <= _TINY * max(1.0, float(np.abs(x[rated]).max())):
-        text = "all ratings are equal, so there is no variance to divide"
+        text = "all ratings are equal, so there is no variance"
         return undefined(n, n_ratings, Reason("no_variance", text))
 
     x = np.where(rated, x - x[rated].mean(), 0.0)
@@ -74,14 +74,17 @@ def icc(table: np.ndarray, form: IccForm = "icc2_k", *, level: float = 0.95) -> 
     squares = _mean_squares(np.ones((1, n)), x, size, two_way=not one_way)
     value = float(_coefficient(squares, form, n, k)[0])
     if not np.isfinite(value):
-        text = "all items have the same mean, so items have no variance of their own"
+        text = "all items have the same mean, so there is no variance between items"
         return undefined(n, n_ratings, Reason("same_means", text))
     low, high = _f_interval(squares, form, n, k, n_ratings, level)
     return AgreementEstimate(value, low, high, n, n_ratings, "F distribution")
 
 
 def _mean_squares(times: np.ndarray, x: np.ndarray, size: np.ndarray, *, two_way: bool) -> _Squares:
-    """Compute mean squares where item i counts times[b, i] times; x is (items, raters), 0 for gaps."""
+    """Compute mean squares under item weights.
+
+    Item i counts times[b, i] times; x is (items, raters), 0 for missing ratings.
+    """
     n = times.sum(axis=1)
     sums, squares = x.sum(axis=1), (x**2).sum(axis=1)
     number = times @ size
@@ -142,11 +145,14 @@ def _f_interval(
 
 
 def _two_way_interval(b: float, j: float, e: float, n: int, k: float, upper: float) -> tuple[float, float]:
-    """Compute the interval of form 2 by Satterthwaite's degrees of freedom, Shrout and Fleiss (1979), p. 424."""
+    """Compute the interval of form 2 with Satterthwaite's degrees of freedom.
+
+    Shrout and Fleiss (1979), p. 424.
+    """
     from scipy import stats
 
     r = (b - e) / (b + (k - 1) * e + k * (j - e) / n)
-    # The paper's F_J = j / e, kept as two factors: e may be 0.
+    # The paper's F_J = j / e, kept as two factors because e may be 0.
     error_factor = n * (1 + (k - 1) * r) - k * r
     above = (k - 1) * (n - 1) * (k * r * j + error_factor * e) ** 2
     below = (n - 1) * k**2 * r**2 * j**2 + error_factor**2 * e**2

@@ -53,7 +53,7 @@ NO_SCALE = Reason("no_scale", "the scale is unknown, and without it the error of
 SHARE = (0.0, 1.0)
 """Scale of zeros and ones."""
 _ROUNDING = 1e-6
-"""Share of the scale, or of the values, below which a distance or deviation counts as a rounding error."""
+"""Share of the scale or of the values below which a distance counts as rounding error."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,12 +106,12 @@ def mean_interval(
 
     Args:
         values: (k,), NaN if undefined.
-        groups: (k,) independent unit of each value, e.g. its rater. Ratings by one person resemble each other; treating
-            them as independent would make intervals too narrow.
+        groups: (k,) independent unit of each value, e.g. its rater. Ratings by one person are correlated; treating them
+            as independent would make intervals too narrow.
         level: confidence level of the interval.
         scale: limits of the values, if any; one of them may be infinite.
-        things: (k,) rated object, if several people rated the same one: ratings of one object resemble each other too.
-            The largest variance over groups, things and both is used (Cameron, Gelbach and Miller 2011).
+        things: (k,) rated object, if several people rated the same one, because ratings of one object are also
+            correlated. The largest variance over groups, things and both is used (Cameron, Gelbach and Miller 2011).
 
     Raises:
         ValueError: if a value lies outside the scale.
@@ -135,7 +135,7 @@ def mean_interval(
 
 
 def mean_spread(values: np.ndarray, units: np.ndarray, things: np.ndarray | None = None) -> MeanSpread | None:
-    """Return the uncertainty of the mean of values, or None if all belong to one unit.
+    """Return the uncertainty of a mean; None if all values have one unit.
 
     Args:
         values: (k,) finite.
@@ -146,7 +146,7 @@ def mean_spread(values: np.ndarray, units: np.ndarray, things: np.ndarray | None
         return over_units
     over_things = _spread(values, things)
     if over_things is None:
-        return over_units  # a single thing: the mean then refers only to it
+        return over_units  # with a single thing, the mean refers only to it
     crossed = units * (int(things.max()) + 1) + things
     cells = _spread(values, np.unique(crossed, return_inverse=True)[1])
     of_cells = MeanSpread(
@@ -161,7 +161,7 @@ def mean_spread(values: np.ndarray, units: np.ndarray, things: np.ndarray | None
 def interval_ends(
     mean: float, spread: MeanSpread, level: float, scale: tuple[float, float] | None = None
 ) -> tuple[float, float] | None:
-    """Return the ends of the interval of a mean; None if its error is unknown.
+    """Return the ends of a mean's interval; None if its error is unknown.
 
     Args:
         level: of the interval.
@@ -201,7 +201,7 @@ def score_ends(mean: float, spread: MeanSpread, t: float, scale: tuple[float, fl
 
 
 def _ends_above(above: float, spread: MeanSpread, t: float) -> tuple[float, float] | None:
-    """Return the interval of a mean at this distance from its scale's only end, measured from that end."""
+    """Return the interval of a mean relative to its scale's only end."""
     error = float(np.sqrt(spread.variance))
     if not (error > 0 and above > 0):
         return None
@@ -237,13 +237,16 @@ def mean_p_value(
 
 
 def _variance_share(mean: float, spread: MeanSpread, scale: tuple[float, float]) -> float:
-    """Return the variance of a mean as a share of the maximum that its position on the scale allows."""
+    """Return a mean's variance as a share of the possible maximum.
+
+    The maximum depends on the mean's position on the scale.
+    """
     max_variance = (mean - scale[0]) * (scale[1] - mean)
     return spread.variance / max_variance if spread.variance > 0 and max_variance > 0 else 1 / spread.n_units
 
 
 def _clip_to_scale(values: np.ndarray, scale: tuple[float, float]) -> np.ndarray:
-    """Return the values, with those that rounding moved beyond an end of the scale set to that end."""
+    """Return the values with rounding errors beyond the scale clipped."""
     low, high = scale
     least, greatest = float(values.min()), float(values.max())
     margin = _ROUNDING * (high - low if np.isfinite(high - low) else max(abs(least), abs(greatest)))
@@ -261,7 +264,10 @@ def _codes(labels: Sequence[Any] | np.ndarray, keep: np.ndarray) -> np.ndarray:
 
 
 def _spread(values: np.ndarray, units: np.ndarray) -> MeanSpread | None:
-    """Return the uncertainty of a mean whose units are independent; None for a single unit."""
+    """Return the uncertainty of a mean over independent units, or None.
+
+    None for a single unit.
+    """
     n = np.bincount(units).astype(float)
     n_units, n_all = len(n), len(values)
     if n_units < 2:
@@ -275,7 +281,7 @@ def _spread(values: np.ndarray, units: np.ndarray) -> MeanSpread | None:
     variance = float((a2 * apart**2).sum()) / n_all**2
     if variance * n_units <= _ROUNDING**2 * max(float((values**2).mean()), 1e-300):
         variance = 0.0
-    # Q = diag(c) − u pᵀ − p uᵀ + D u uᵀ, whose traces need no matrix of units.
+    # Q = diag(c) − u pᵀ − p uᵀ + D u uᵀ, whose traces need no matrix over units.
     a = np.sqrt(a2)
     u, p, c = a * share, a * d, a2 * d
     correction = total * u**2 - 2 * u * p
@@ -294,7 +300,10 @@ def _spread(values: np.ndarray, units: np.ndarray) -> MeanSpread | None:
 
 
 def _skew(parts: np.ndarray) -> float:
-    """Return the skewness of a sum of independent parts, using SciPy's unbiased skewness of a part; 0 for two parts."""
+    """Return the skewness of a sum of independent parts.
+
+    It uses SciPy's unbiased skewness of a part; 0 for two parts.
+    """
     k, squares = len(parts), float((parts**2).sum())
     if k < 3 or not squares > 0:
         return 0.0
@@ -302,8 +311,9 @@ def _skew(parts: np.ndarray) -> float:
 
 
 def _resemblance(apart: np.ndarray, sums: np.ndarray, n: np.ndarray) -> float:
-    """Return the within-unit correlation of two values by analysis of variance, from 0 to 1; 0 if each unit has one
-    value.
+    """Return the within-unit correlation by analysis of variance, 0 to 1.
+
+    0 if each unit has one value.
 
     Args:
         apart: (k,) values minus their mean.
@@ -321,7 +331,9 @@ def _resemblance(apart: np.ndarray, sums: np.ndarray, n: np.ndarray) -> float:
 
 
 def share_interval(k: int, n: int, *, level: float = 0.95) -> tuple[float, float] | None:
-    """Return the ends of the interval of the share `k` of `n`, both from 0 to 1; None for `n` = 0.
+    """Return the interval of the share `k` of `n`; None for `n` = 0.
+
+    Both ends are from 0 to 1.
 
     The score interval of Wilson (1927), Journal of the American Statistical Association 22.
 
@@ -340,7 +352,9 @@ def share_interval(k: int, n: int, *, level: float = 0.95) -> tuple[float, float
 
 
 def wilson(shares: np.ndarray, n: float, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return the ends of Wilson's interval of each share, which stays between 0 and 1.
+    """Return the ends of Wilson's interval of each share.
+
+    They stay between 0 and 1.
 
     Args:
         n: number of observations.

@@ -1,4 +1,4 @@
-"""Mixed model of ratings with fixed bots and random raters, and its Wald test.
+"""Mixed model of ratings with fixed bots and random raters.
 
 rating = bot + rater + error, raters and errors normal. Raters differ in severity; the model removes this from
 comparisons as far as the design allows, and accounts for the correlation of a rater's ratings. The variances are fitted
@@ -108,7 +108,7 @@ def mixed_model(
     """Estimate the bots' means with raters as a random effect.
 
     Args:
-        values: (k,) ratings; undefined ones are left out.
+        values: (k,) ratings; undefined ones are excluded.
         bots: (k,) bot of each rating.
         raters: (k,) rater of each; None for a rater with this rating only.
         level: confidence level of all intervals.
@@ -133,7 +133,7 @@ def mixed_model(
     if n_bots < 2:
         return nothing(few_bots(n_bots))
     if n_raters < 2:
-        return nothing(Reason("one_rater_only", "only one rater, so nothing can be said about others"))
+        return nothing(Reason("one_rater_only", "only one rater, so results cannot be generalised to others"))
     if n_raters == n:
         text = (
             "every rater gave one rating: rater effects and chance cannot be separated; compare the bots without raters"
@@ -193,7 +193,7 @@ def _bot_means(
         n_raters, mean = int(fit.n_raters[i]), estimate.difference
         ends, reason = None, ONE_GROUP
         if n_raters > 1:
-            # If raters do not differ, the degrees of freedom are those of the raters.
+            # If raters do not differ, use their degrees of freedom.
             df = estimate.df if estimate.error else n_raters - 1
             ends = interval_ends(mean, MeanSpread(estimate.error**2, df, n_raters), level, scale)
             reason = ALL_ALIKE
@@ -206,10 +206,10 @@ def _bot_means(
 def wald_comparisons(
     labels: Sequence[str], estimates: np.ndarray, covariance: np.ndarray, df: float | np.ndarray, level: float
 ) -> tuple[Comparison, ...]:
-    """Test all pairs of estimates by Wald's test, using Student's t with df (inf for normal), per pair if there are
-    several.
+    """Test all pairs of estimates by Wald's test.
 
-    If the difference has no error, e.g. because all answers are equal, there is no p-value and no interval.
+    It uses Student's t with df (inf for normal), one per pair if there are several. If the difference has no error,
+    e.g. because all answers are equal, there is no p-value and no interval.
     """
     from scipy import stats
 
@@ -240,7 +240,7 @@ def wald_comparisons(
 
 
 def _test(coefficients: np.ndarray, covariance: np.ndarray, df: int) -> tuple[float, float]:
-    """Test by F whether all bot means are equal; return F and its p-value."""
+    """Test by F whether all bot means are equal; return F and p."""
     from scipy import stats
 
     k = len(coefficients) - 1
@@ -253,7 +253,7 @@ def _test(coefficients: np.ndarray, covariance: np.ndarray, df: int) -> tuple[fl
 ONE_RATER = Reason("one_rater_of_some", "one rater gave all ratings of a bot, so the error of its mean is unknown")
 CONSTANT = Reason("constant_cells", "the ratings do not vary within the cells, so the effects cannot be tested")
 _SINGULAR = 1e-10
-"""Share of the largest eigenvalue of V below which an eigenvalue counts as 0: a difference without variation."""
+"""Share of the largest eigenvalue of V below which an eigenvalue counts as 0, for a constant difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,7 +284,7 @@ def wald_test(fit: RaterGls, contrasts: np.ndarray) -> WaldTest:
     if (fit.n_raters[used] < 2).any():
         return WaldTest(None, None, len(contrasts), None, ONE_RATER)
     covariance = fit.covariance + np.diag(fit.borrowed)
-    # Orthonormal contrasts, so that no eigenvalue is small just because of a difference's units.
+    # Use orthonormal contrasts, so that no eigenvalue is small just because of a difference's units.
     rows = np.linalg.qr(contrasts.T)[0].T
     variances, vectors = np.linalg.eigh(rows @ covariance @ rows.T)
     if variances[0] <= _SINGULAR * variances[-1] or variances[-1] <= 0:

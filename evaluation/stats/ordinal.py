@@ -33,9 +33,9 @@ from evaluation.stats.comparisons import Comparison
 from evaluation.stats.mixed import few_bots, hotelling_test, wald_comparisons
 from evaluation.stats.zscores import rater_codes
 
-_BLOCK = 4_000_000  # numbers in memory at once
+_BLOCK = 4_000_000  # maximum number of values in memory
 _NONE = 1e-9
-"""Share below which the rest of a rater's score counts as 0, i.e. the rater alone determined a parameter."""
+"""Share below which the rest of a rater's score counts as 0, so that the rater alone determined a parameter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ def clustered_scores(
 _MAX_STEPS = 100
 _ALIKE = 1e-12
 """Share of the largest variance below which a variance counts as 0."""
-_TOLERANCE = 1e-9  # tolerance for the expected gain in log-likelihood of another step
+_TOLERANCE = 1e-9  # tolerance of the expected gain in log-likelihood from another step
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +159,9 @@ class OrdinalModel:
     test_reason: Reason | None = None
 
     def probability_higher(self, a: str, b: str) -> float:
-        """Return P(a rating of a is above one of b) + ½ P(they are equal), by the model; .5 means no difference.
+        """Return P(a's rating is above b's) + ½ P(equal), by the model.
+
+        .5 means no difference.
 
         Raises:
             KeyError: if one of the bots is not in the fit.
@@ -182,7 +184,7 @@ def ordinal_model(
     """Fit proportional odds with one effect per bot.
 
     Args:
-        values: (k,) ratings on a scale of points; undefined ones are left out.
+        values: (k,) ratings on a scale of points; undefined ones are excluded.
         bots: (k,) bot of each rating.
         raters: (k,) rater of each, None for a rater with this rating only. Without raters, all ratings count as
             independent.
@@ -223,13 +225,13 @@ def ordinal_model(
     for i, label in enumerate(labels):
         for end, name in ((0, "lowest"), (-1, "highest")):
             if counts[i, end] == counts[i].sum():
-                text = f"every rating of {label} is the {name} one: its effect is infinite"
+                text = f"every rating of {label} is the {name} one, so its effect is infinite"
                 return nothing(Reason(f"always_{name}", text, bot=str(label)))
     apart = _find_separation(counts)
     if apart is not None:
         upper, lower = (", ".join(labels[side].tolist()) for side in apart[:2])
         boundary = points[apart[2]]
-        text = f"no rating of {upper} is below {boundary:g} and none of {lower} above: their difference is infinite"
+        text = f"no rating of {upper} is below {boundary:g} and none of {lower} above, so their difference is infinite"
         return nothing(Reason("separated", text, upper=str(upper), lower=str(lower), at=float(boundary)))
     fit = _fisher_scoring(counts)
     if fit is None:
@@ -260,15 +262,16 @@ def ordinal_model(
 
 
 def _count_ratings(rater: np.ndarray, bot: np.ndarray, n_bots: int) -> np.ndarray:
-    """Return the number of ratings by each rater of each bot: (raters, bots)."""
+    """Return the number of ratings by rater and bot, (raters, bots)."""
     size = (int(rater.max()) + 1) * n_bots
     return np.bincount(rater * n_bots + bot, minlength=size).reshape(-1, n_bots).astype(float)
 
 
 def _find_separation(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, int] | None:
-    """Find a point that separates the bots: one side has no rating above it, the other none below it.
+    """Find a point that separates the bots, or return None.
 
-    The likelihood then increases without limit as the two sides move apart.
+    One side has no rating above it, the other none below it, so the likelihood increases without limit as the two sides
+    move apart.
 
     Returns:
         The bots above, the bots below, and the index of the point; None if the bots overlap everywhere.
@@ -283,7 +286,10 @@ def _find_separation(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, int] |
 
 
 def _split(parameters: np.ndarray, n_points: int) -> tuple[np.ndarray, np.ndarray]:
-    """Split the parameters into thresholds (n_points − 1,) and effects (n_bots,), the first bot's being 0."""
+    """Split the parameters into thresholds and effects.
+
+    (n_points − 1,) and (n_bots,); the first bot's effect is 0.
+    """
     return parameters[: n_points - 1], np.concatenate([[0.0], parameters[n_points - 1 :]])
 
 
@@ -294,7 +300,7 @@ def _probabilities(parameters: np.ndarray, n_points: int) -> np.ndarray:
     thresholds, effects = _split(parameters, n_points)
     below = expit(thresholds[None] - effects[:, None])
     above = expit(effects[:, None] - thresholds[None])
-    # Subtracting two numbers near 1 loses precision, so use upper tails on that side.
+    # Subtracting two numbers near 1 loses precision, so use upper tails there.
     edge = np.zeros((len(effects), 1))
     low = np.hstack([edge, below]), np.hstack([below, edge + 1])
     high = np.hstack([edge + 1, above]), np.hstack([above, edge])
@@ -319,7 +325,7 @@ def _scores(parameters: np.ndarray, n_bots: int, n_points: int) -> np.ndarray:
 
 
 def _fisher_scoring(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the parameters and their expected information at the optimum; None if there is none."""
+    """Return the optimal parameters and their expected information, or None."""
     n_bots, n_points = counts.shape
     below = np.cumsum(counts.sum(axis=0))[:-1] / counts.sum()
     parameters = np.concatenate([np.log(below / (1 - below)), np.zeros(n_bots - 1)])

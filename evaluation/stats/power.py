@@ -47,10 +47,12 @@ class RaterNeed:
 
 @dataclass(frozen=True, slots=True)
 class PairPlan:
-    """Two bots of a study, with the number of raters per bot needed to detect the smallest difference of interest.
+    """Sample size plan for two bots of a study.
 
-    The observed difference is no basis for planning: its power says no more than its p-value (Hoenig and Heisey, 2001,
-    The American Statistician 55).
+    It is the number of raters per bot that detects the smallest difference of interest. The observed difference is no
+    basis
+    for planning: its power carries the same information as its p-value (Hoenig and Heisey, 2001, The American
+    Statistician 55).
 
     Attributes:
         difference: mean of a − mean of b.
@@ -102,7 +104,7 @@ def power_reached(
     design: Design = "independent",
     correlation: float = 0.0,
 ) -> float:
-    """Return the probability that a two-sided t-test with n raters per bot detects the difference.
+    """Return the power of a two-sided t-test with n raters per bot.
 
     Args:
         n: raters per bot, at least 2.
@@ -130,7 +132,7 @@ def raters_needed(
     ratings_per_rater: int = 1,
     rater_share: float = 0.0,
 ) -> RaterNeed:
-    """Return the minimum number of raters per bot to detect a difference with the requested power.
+    """Return the minimum number of raters per bot for a given power.
 
     Args:
         difference: difference to detect.
@@ -151,10 +153,11 @@ def raters_needed(
 
     _check(difference, sd, alpha, correlation)
     if not alpha < power < 1:
-        raise ValueError(f"power is {power}; it must lie between alpha ({alpha}) and 1")
+        raise ValueError(f"power is {power}; it must be between alpha ({alpha}) and 1")
     if ratings_per_rater < 1 or not 0 <= rater_share <= 1:
         raise ValueError(
-            f"{ratings_per_rater} ratings per rater and a rater share of {rater_share}; at least 1, and from 0 to 1"
+            f"{ratings_per_rater} ratings per rater and a rater share of {rater_share}; they must be at least 1, and "
+            "from 0 to 1"
         )
     level = corrected_alpha(alpha, n_comparisons)
     m = ratings_per_rater
@@ -185,7 +188,7 @@ def detectable_difference(
     design: Design = "independent",
     correlation: float = 0.0,
 ) -> float:
-    """Return the smallest difference, in points, that n raters per bot detect with the requested power."""
+    """Return the smallest detectable difference in points, given n and power."""
     from scipy import optimize
 
     _check(1.0, sd, alpha, correlation)
@@ -214,7 +217,7 @@ def plan_from_ratings(
     conditions: Sequence[Any] | None = None,
     scale: tuple[float, float] | None = None,
 ) -> list[PairPlan]:
-    """Return, for every pair of bots, the raters needed to detect the smallest difference of interest.
+    """Return the raters needed for the smallest difference, for every pair.
 
     The error and interval of a pair are those of its test (`comparisons.pairwise`), so they reflect the design and the
     spread of these two bots' ratings.
@@ -255,13 +258,16 @@ def _check(difference: float, sd: float, alpha: float, correlation: float) -> No
     if not (np.isfinite(difference) and np.isfinite(sd) and sd > 0):
         raise ValueError(f"difference is {difference} and sd is {sd}; both must be numbers, and sd above 0")
     if not 0 < alpha < 1:
-        raise ValueError(f"alpha is {alpha}; it must lie between 0 and 1")
+        raise ValueError(f"alpha is {alpha}; it must be between 0 and 1")
     if not -1 <= correlation < 1:
-        raise ValueError(f"correlation is {correlation}; it must lie in [−1, 1)")
+        raise ValueError(f"correlation is {correlation}; it must be in [−1, 1)")
 
 
 def _power(n: int, difference: float, sd: float, alpha: float, design: Design, correlation: float) -> float:
-    """Return the power from statsmodels, or by numerical integration if its noncentral t fails."""
+    """Return the power from statsmodels, or integrated if that fails.
+
+    statsmodels' noncentral t can fail.
+    """
     from statsmodels.stats.power import ttest_power
 
     if design == "paired":
@@ -270,13 +276,15 @@ def _power(n: int, difference: float, sd: float, alpha: float, design: Design, c
         df, error = 2 * (n - 1), sd * np.sqrt(2 / n)
     shift = float(difference / error)
     with np.errstate(all="ignore"):
-        # Its effect is per root observation, so that of one observation is the shift itself.
+        # statsmodels multiplies the effect by √n, so with one observation the effect is the shift itself.
         power = float(ttest_power(shift, 1, alpha, df=df))
     return power if np.isfinite(power) else power_integrated(shift, df, alpha)
 
 
 def power_integrated(shift: float, df: int, alpha: float) -> float:
-    """Return the power of a two-sided t-test by integration, for large shifts where SciPy's noncentral t gives NaN.
+    """Return the power of a two-sided t-test by numerical integration.
+
+    For large shifts, where SciPy's noncentral t gives NaN.
 
     P(T > t) is the mean of Φ(shift − t·s) over s = √(χ²/df).
 
@@ -299,7 +307,10 @@ def power_integrated(shift: float, df: int, alpha: float) -> float:
 
 
 def _find_least_n(reached: Callable[[int], float], power: float, guess: float) -> int | None:
-    """Find the smallest n ≥ 2 with enough power, starting at a guess; power increases with n."""
+    """Find the smallest n ≥ 2 with enough power, from a guess.
+
+    Power increases with n.
+    """
     if guess > MOST:
         return None
     low, step = max(2, int(guess)), 1

@@ -1,9 +1,9 @@
-"""Filters for inattentive raters: transparent rules, and a verdict with reasons for each rater.
+"""Filters for inattentive raters: transparent rules with reasons.
 
 Every rule checks one thing that a researcher can explain to a reviewer: the same answer to all questions, hardly any
-variation, opinions opposite to those of the other raters, answers faster than reading allows, agreement with opposite
-statements, and a deliberately poor control not rated lower than the real bots. The last is the quality control of Ji et
-al. (2022), Achieving Reliable Human Assessment of Open-Domain Dialogue Systems.
+variation, disagreement with the other raters, answers faster than reading allows, agreement with opposite statements,
+and a deliberately poor control not rated lower than the real bots. The last is the quality control of Ji et al. (2022),
+Achieving Reliable Human Assessment of Open-Domain Dialogue Systems.
 
 A rater who fails at least `min_failed` rules fails. Rules that cannot judge a rater (too few ratings, no times) report
 this and do not count. Choose the rules before looking at results: excluding raters for their opinions of the bots,
@@ -91,11 +91,11 @@ class _Study:
     """Ratings of all raters; rows are conversations."""
 
     values: np.ndarray  # (k, d), higher is better
-    worded: np.ndarray  # (k, d), as the questions were worded
-    turned: np.ndarray  # (d,), whose wording is negative
+    worded: np.ndarray  # (k, d), answers to the original wording
+    turned: np.ndarray  # (d,), True for negative wording
     bots: np.ndarray | None
     control: np.ndarray | None
-    control_dimensions: np.ndarray  # (d,), on which it should be lower
+    control_dimensions: np.ndarray  # (d,), True where the control should be lower
     seconds: np.ndarray | None
     low: float
     high: float
@@ -126,7 +126,7 @@ def screen_raters(
     Args:
         values: (k, d) ratings of k conversations on d dimensions, or (k,); NaN if undefined. Higher must be better in
             all of them: negative statements are already reversed.
-        raters: (k,) rater of each; rows by unknown raters are left out.
+        raters: (k,) rater of each; rows by unknown raters are excluded.
         scale: lowest and highest value.
         bots: (k,) bot of each row, for "disagrees".
         control: (k,) True if the row rates a deliberately poor control, for "control".
@@ -153,7 +153,7 @@ def screen_raters(
             raise ValueError(f"{name} has {len(column)} entries for {k} rows of ratings")
     low, high = scale
     if not low < high:
-        raise ValueError(f"the scale is {scale}; its lowest value must come first")
+        raise ValueError(f"the scale is {scale}; the lowest value must come first")
     known = table[np.isfinite(table)]
     if len(known) and (known.min() < low or known.max() > high):
         raise ValueError(f"ratings outside the scale {low:g} … {high:g}")
@@ -200,13 +200,16 @@ def screen_raters(
 
 
 def _flat(study: _Study, rows: np.ndarray) -> RuleResult:
-    """Check for the same answer to all questions as worded: negative statements answered like positive ones."""
+    """Check for the same answer to all questions as worded.
+
+    Negative statements then get the same answer as positive ones.
+    """
     limit = study.limits.flat_share
     worded = study.worded[rows]
     is_long = np.isfinite(worded).sum(axis=1) >= 3
     if is_long.sum() < study.limits.min_conversations:
         n = int(is_long.sum())
-        text = f"only {pluralise(n, 'conversation')} with three answers or more"
+        text = f"only {pluralise(n, 'conversation')} with at least three answers"
         return _make_undecided("flat", limit, Reason("few_long_forms", text, n_conversations=n))
     worded = worded[is_long]
     share = float((np.nanmax(worded, axis=1) == np.nanmin(worded, axis=1)).mean())
@@ -299,7 +302,7 @@ def _contradicts(study: _Study, rows: np.ndarray) -> RuleResult:
 def _control(study: _Study, rows: np.ndarray) -> RuleResult:
     """Test whether the rater rates controls lower than bots.
 
-    Answers about one conversation resemble each other, so p is a yardstick, not an error probability.
+    Answers about one conversation are correlated, so p is an index, not an error probability.
     """
     from scipy import stats
 
@@ -335,7 +338,7 @@ RULES: dict[str, _Rule] = {
     "contradicts": _contradicts,
     "control": _control,
 }
-"""By name. Each judges one rater's rows of the study."""
+"""Rules by name; each checks one rater's rows of the study."""
 
 
 def _make_undecided(rule: str, threshold: float, reason: Reason) -> RuleResult:
@@ -358,7 +361,7 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _centre_columns(table: np.ndarray) -> np.ndarray:
-    """Centre each column of the table; gaps become 0."""
+    """Centre each column of the table; missing values become 0."""
     known = np.isfinite(table)
     number = np.maximum(known.sum(axis=0), 1)
     means = np.where(known, table, 0.0).sum(axis=0) / number

@@ -18,16 +18,16 @@ t of Student's distribution. Its degrees of freedom are those of v, 2n / (g + 2)
 variance is about (g + 2) / n with g the excess of the k_(i) (Fisher's unbiased one): this accounts for a few items with
 strong disagreement. The delta method replaces z of each k_(i), because without one item all raters may agree.
 
-Correlation coefficients of n pairs without each of G units: participants, contexts, or each pair by itself. The
-jackknife of `correlation` is made of them. Without a unit every pair of a rank correlation has other ranks.
-Pearson's coefficient needs sums only, and Kendall's of signs only, from which a unit's share is taken away.
-Spearman's is Pearson's of the ranks: of up to a hundred units those without each of them. Of more, each sum of the
-ranks r and s about their means, such as that of r·s, is
+Leave-one-out correlations are coefficients of n pairs without each of G units (participants, contexts, or single
+pairs), for the jackknife of `correlation`. Pearson's coefficient needs sums only, and Kendall's sums of signs, from
+which a unit's contribution is subtracted. Spearman's is Pearson's coefficient of the ranks, and every rank changes when
+a unit is left out. With up to a hundred units, ranks are recomputed without each unit. With more, each sum of the ranks
+r and s about their means, such as that of r·s, is
 
     Σ r_i s_i − Σ_{j in unit} (r_j s_j + Σ_i s_i b_ij + Σ_i r_i c_ij),
 
-b_ij being 1 where x_j < x_i, ½ where they are tied and else 0, and c_ij the same of y: exact but for products of
-two changes of ranks. The inner sums run over sorted values, in n log n steps.
+where b_ij is 1 if x_j < x_i, ½ for a tie and 0 otherwise, and c_ij the same for y. This is exact except for products of
+two rank changes. The inner sums run over sorted values in n log n steps.
 """
 
 from __future__ import annotations
@@ -55,7 +55,9 @@ def expanded(level: float, n_units: int) -> tuple[float, float]:
 def interval_of_draws(
     draws: np.ndarray, n_units: int, level: float, n_drawn: int | None = None
 ) -> tuple[float, float] | None:
-    """Return the ends of the interval; None for a single unit, or if fewer than half of the resamples are defined.
+    """Return the ends of the interval of resampled values, or None.
+
+    None for a single unit, or if fewer than half of the resamples are defined.
 
     Args:
         draws: (B,) values of a statistic, NaN if undefined.
@@ -69,17 +71,17 @@ def interval_of_draws(
 
 
 FEWEST_ITEMS = 10
-"""Minimum number of items; with fewer, simulated intervals were too narrow."""
+"""Minimum number of items; with fewer, intervals were too narrow in simulations."""
 FEWEST_UNITS = 4
-"""Minimum number of leave-one-out values for a defined excess."""
+"""Minimum number of leave-one-out values for a defined excess kurtosis."""
 FEWEST_OTHER = 5
-"""Minimum number of answers other than the most frequent one, in items; with fewer, chance agreement is hardly known.
+"""Minimum number of answers other than the most frequent one, in items; with fewer, chance agreement is too uncertain.
 """
 MOST_SKEWED = 0.05
-"""Squared skewness of a binomial number of such answers: 77 items where they are 15 %, 15 where they are 30 %."""
+"""Maximum squared skewness of the binomial number of such answers: 77 items at a share of 15 %, 15 items at 30 %."""
 NO_DISAGREEMENT = Reason("no_disagreement", "no interval: without any disagreement the error is unknown")
 MOST_GROUPS = 2000
-"""Maximum number of groups: with more items, groups of neighbours are left out to limit the run time."""
+"""Maximum number of groups: with more items, neighbouring items are left out together to limit the run time."""
 
 
 def few_for_interval(n_items: int, needed: int = FEWEST_ITEMS) -> Reason:
@@ -101,14 +103,19 @@ def has_other(share: float, n_items: int) -> bool:
 
 
 def few_other(n_other: float, n_answers: float) -> Reason:
-    """Return the reason why too few answers other than the most frequent one give no interval."""
+    """Return the reason why too few other answers give no interval.
+
+    These are answers other than the most frequent one.
+    """
     share = n_other / n_answers
     text = f"no interval: only {share:.0%} of the answers differ from the most frequent one"
     return Reason("few_other_answers", text, percent=share)
 
 
 def leave_one_out_values(statistic: Callable[[np.ndarray], np.ndarray], n_items: int, block: int) -> np.ndarray:
-    """Return a statistic's leave-one-out values, or with more than `MOST_GROUPS` items, without each group: (groups,).
+    """Return a statistic's leave-one-out values, (groups,).
+
+    With more than `MOST_GROUPS` items, groups are left out.
 
     Args:
         statistic: maps (B, n_items) item weights to (B,) values.
@@ -149,7 +156,9 @@ def jackknife_interval(
 
 
 def jackknife_p(value: float, leave_one_out: np.ndarray) -> float | None:
-    """Return the two-sided p-value of a correlation of 0: 1 minus the level at which its interval ends at 0.
+    """Return the two-sided p-value of a correlation of 0.
+
+    It is 1 minus the level at which the interval ends at 0.
 
     Args:
         value: value for all units.
@@ -179,7 +188,10 @@ def _on_fishers_scale(
 
 
 def freedom_of(apart: np.ndarray) -> float:
-    """Return the degrees of freedom of the variance of (n,) deviations, n ≥ 4; heavy tails reduce them."""
+    """Return the degrees of freedom of the variance of deviations.
+
+    (n,), n ≥ 4; heavy tails reduce them.
+    """
     n = len(apart)
     excess = n * float((apart**4).sum()) / float((apart**2).sum()) ** 2 - 3
     excess = (n - 1) / ((n - 2) * (n - 3)) * ((n + 1) * excess + 6)
@@ -187,7 +199,9 @@ def freedom_of(apart: np.ndarray) -> float:
 
 
 def jackknife_half(parts: Sequence[np.ndarray], level: float) -> float | None:
-    """Return half the width of the interval of a sum of statistics; None if its error is unknown.
+    """Return the half width of the interval of a sum of statistics.
+
+    None if its error is unknown.
 
     Args:
         parts: for each statistic, which has its own units, its (n,) leave-one-out values.
@@ -211,13 +225,16 @@ def jackknife_half(parts: Sequence[np.ndarray], level: float) -> float | None:
 
 
 _FEW_UNITS, _FEW_NUMBERS = 100, 4_000_000
-"""Of more units, or more pairs times units, products of two changes of ranks are left out; of few they matter."""
+"""Maximum number of units, and of pairs times units, for exact ranks; with more, products of rank changes are
+ignored."""
 
 
 def leave_one_out_pearson(
     x: np.ndarray, y: np.ndarray, codes: np.ndarray, groups: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return Pearson's r without each unit: (G,), NaN where a side is constant then.
+    """Return Pearson's r without each unit: (G,).
+
+    NaN if a side is then constant.
 
     Args:
         x, y: (n,).
@@ -228,7 +245,7 @@ def leave_one_out_pearson(
     x, y = x - x.mean(), y - y.mean()
     parts = (np.ones_like(x), x, y, x * x, y * y, x * y)
     of_groups = np.stack([np.bincount(groups, part) for part in parts])
-    # What a unit has in a group; without it only the groups change in which it has something.
+    # A unit's contribution to each group; leaving it out changes only the groups that it contributes to.
     pairs, pair_codes = np.unique(codes * of_groups.shape[1] + groups, return_inverse=True)
     unit, group = np.divmod(pairs, of_groups.shape[1])
     of_pairs = np.stack([np.bincount(pair_codes, part) for part in parts])
@@ -238,7 +255,10 @@ def leave_one_out_pearson(
 
 
 def _about_means(sums: np.ndarray) -> np.ndarray:
-    """Return sums about the means of x·y, x² and y², (3, K), from sums of 1, x, y, x², y², x·y, (6, K); 0 of none."""
+    """Return sums about the means of x·y, x² and y², (3, K).
+
+    The argument has the sums of 1, x, y, x², y² and x·y, (6, K); the result is 0 for an empty group.
+    """
     n, x, y, xx, yy, xy = sums
     n = np.maximum(n, 1.0)
     return np.stack([xy - x * y / n, xx - x**2 / n, yy - y**2 / n])
@@ -263,7 +283,7 @@ def leave_one_out_spearman(x: np.ndarray, y: np.ndarray, codes: np.ndarray) -> n
 
 
 def _ranks_without(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return the mean rank of every value without each unit, but for a constant: (n, G)."""
+    """Return the mean ranks without each unit up to a constant: (n, G)."""
     levels, level_codes = np.unique(values, return_inverse=True)
     of_level = np.zeros((len(levels), int(codes.max()) + 1))
     np.add.at(of_level, (level_codes, codes), 1.0)
@@ -272,7 +292,10 @@ def _ranks_without(values: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 def _above(values: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return for each value the sum of the weights of larger ones, those of tied ones counting half: (n,)."""
+    """Return the weight sums of larger values: (n,).
+
+    Tied values count half.
+    """
     levels, level_codes = np.unique(values, return_inverse=True)
     of_level = np.bincount(level_codes, weights, minlength=len(levels))
     larger = of_level.sum() - np.cumsum(of_level)

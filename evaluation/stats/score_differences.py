@@ -1,4 +1,4 @@
-"""Differences of two means on a scale, from the score intervals of the means.
+"""Differences of two means on a scale, from their score intervals.
 
 Student's t uses the observed spread of a bot's few ratings: for four ratings of 5 it is 0, and for twelve near the end
 of a scale it is small exactly in those studies whose mean is too high. With [l, u] the score interval of each mean
@@ -8,9 +8,9 @@ and Donner 2008, Statistics in Medicine 27)
     low  = m_a − m_b − c √((m_a − l_a)² + (u_b − m_b)²)
     high = m_a − m_b + c √((u_a − m_a)² + (m_b − l_b)²),    c² = Var(m_a − m_b) / (Var(m_a) + Var(m_b)),
 
-and at least Student's interval. A mean whose raters do not differ has no estimated variance: it gets the maximum that
-its position on the scale allows, c is 1 or more, and Student's interval is not used. The p-value is 1 less the level of
-the interval that ends at 0.
+and at least Student's interval. A mean whose raters do not differ has no estimated variance; it gets the maximum that
+its position on the scale allows, c is at least 1, and Student's interval is not used. The p-value is 1 minus the level
+of the interval that ends at 0.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from evaluation.stats.gls import Gap
 from evaluation.stats.means import MeanSpread, score_ends
 
 _MOST_T = 1e6
-"""Value beyond which p is displayed as 0."""
+"""Value of t beyond which p counts as 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,9 @@ class ScaledMean:
     n: int
 
     def reach(self, t: float, scale: tuple[float, float]) -> tuple[float, float]:
-        """Return the distances from the mean to the lower and upper end of its interval.
+        """Return the distances from the mean to its interval's ends.
+
+        Lower end first.
 
         Args:
             t: half width in standard errors.
@@ -72,7 +74,7 @@ class ScoreDifference:
 
     @property
     def has_error(self) -> bool:
-        """Return True if the raters of both bots differ, and so do their differences."""
+        """Return True if both bots' raters and their differences vary."""
         return min(self.gap.error, self.first.variance, self.second.variance) > 0
 
     def ends(self, level: float) -> tuple[float, float]:
@@ -93,7 +95,7 @@ class ScoreDifference:
             below, above = self._reach(t)
             return difference - below if difference > 0 else -difference - above
 
-        # Where it applies, Student's interval is never the wider one beyond its own t.
+        # If applicable, Student's interval is never the wider one beyond its own t.
         t = abs(difference) / self.gap.error if self.has_error else _MOST_T
         if difference == 0:
             t = 0.0
@@ -110,7 +112,10 @@ class ScoreDifference:
         return max(min(self.gap.df, *(side.n_units - 1 for side in unknown)), 1.0)
 
     def _reach(self, t: float) -> tuple[float, float]:
-        """Return the distances from the difference to the lower and upper end of its interval."""
+        """Return the distances from the difference to its interval's ends.
+
+        Lower end first.
+        """
         least = t * self.gap.error
         if self.scale is None:
             return least, least

@@ -52,14 +52,14 @@ from evaluation.stats.means import NO_VALUE, Interval
 from evaluation.stats.zscores import rater_codes
 
 MIXING = 0.2
-"""r² of the mixture, which must not depend on the data: intervals are narrowest from about 25 to 100 raters a bot."""
+"""r² of the mixture, which must not depend on the data; intervals are narrowest at about 25 to 100 raters per bot."""
 IMAGINED = 3
-"""Number of imagined raters, half the scale away from the mean, added to the variance of each mean."""
+"""Number of pseudo-raters, half the scale away from the mean, added to the variance of each mean."""
 MOST_MORE = 5000
-"""Maximum number of further raters per bot that is planned."""
+"""Maximum number of further raters per bot in a plan."""
 
 Unit = Literal["raters", "things"]
-"""Unit of counting: raters, or the objects they rate if there are fewer of those."""
+"""Unit of counting: raters, or the rated objects if there are fewer."""
 RATERS: Unit = "raters"
 THINGS: Unit = "things"
 
@@ -89,7 +89,7 @@ class SequentialMeans:
         means: (bots,) means for the average rater; for a single bot the plain mean.
         n_units: (bots,) number of raters, or of things if there are fewer.
         covariances: (groupings, bots, bots) covariances of the means, clustered by raters and, if several people rate
-            the same things, by things and by both; the variances include the imagined raters.
+            the same things, by things and by both; the variances include the pseudo-raters.
         unit: unit of `n_units`, for the bot with the fewest.
         rater_share: share of the variance around the bot means that is due to raters (0 … 1).
     """
@@ -102,7 +102,10 @@ class SequentialMeans:
     rater_share: float = 0.0
 
     def project_difference(self, i: int, j: int, n_more: float) -> tuple[float, float, float]:
-        """Return the variance of the difference of two bots, and the units of each, after `n_more` units each."""
+        """Return the variance of a difference of two bots, and their units.
+
+        After `n_more` units each.
+        """
         n_i, n_j = self.n_units[i] + n_more, self.n_units[j] + n_more
         share_i, share_j = self.n_units[i] / n_i, self.n_units[j] / n_j
         variances = (
@@ -113,7 +116,7 @@ class SequentialMeans:
         return float(variances.max()), float(n_i), float(n_j)
 
     def project_mean(self, i: int, n_more: float) -> tuple[float, float]:
-        """Return the variance of one bot's mean and its units, after `n_more` units."""
+        """Return the variance and units of a mean after `n_more` units."""
         n = self.n_units[i] + n_more
         return float(self.covariances[:, i, i].max() * self.n_units[i] / n), float(n)
 
@@ -131,7 +134,7 @@ def means_of(
     """Return the mean of every bot with the covariance of the means.
 
     Args:
-        values: (k,) ratings; undefined ones are left out.
+        values: (k,) ratings; undefined ones are excluded.
         bots: (k,) bot of each rating.
         raters: (k,) rater of each; None stands for a rater with this rating only.
         things: (k,) rated object, if several people rate the same one; None if all objects differ.
@@ -196,13 +199,13 @@ def mean_always(
 
 
 def half_planned(half: float, n: float, n_planned: float, *, level: float = 0.90) -> float:
-    """Return half the width that the interval of a mean would have with another number of raters.
+    """Return the half width of a mean's interval with other raters.
 
     Args:
-        half: half its current width, not cut at the ends of the scale.
+        half: its current half width, not clipped to the scale.
         n: current number of raters.
-        n_planned: planned number of raters; their ratings are assumed to spread as those so far.
-        level: of both intervals.
+        n_planned: planned number of raters; their ratings are assumed to have the same spread as those so far.
+        level: confidence level of both intervals.
     """
     now, then = (_get_half_width(np.array([float(count)]), 1 - level) for count in (n, n_planned))
     return half * then / now * float(np.sqrt(n / n_planned))
@@ -270,7 +273,7 @@ def preferences_always(
 
     Args:
         scores, first, second: as in `iterate_pair_scores`.
-        raters, things: as in `means_of`; a thing is what both were compared on: a context, or two conversations.
+        raters, things: as in `means_of`; a thing is the object of a comparison: a context, or two conversations.
         smallest: smallest difference of interest, between shares of judgements.
         level: confidence level of the intervals; 1 − level is the accepted probability of any wrong order, at any look.
     """
@@ -304,7 +307,10 @@ def _make_undefined(a: str, b: str, gap: float | None, reason: Reason) -> Compar
 
 
 def _count_units_needed(means: SequentialMeans, difference: float, alpha: float) -> int | None:
-    """Return the number of further units until a pair's mean of this size excludes 0, all else equal."""
+    """Return the further units until a pair's mean excludes 0.
+
+    All else equal.
+    """
 
     def is_enough(n_more: int) -> bool:
         variance, n = means.project_mean(0, n_more)
@@ -314,7 +320,9 @@ def _count_units_needed(means: SequentialMeans, difference: float, alpha: float)
 
 
 def count_further_raters(means: SequentialMeans, a: str, b: str, *, difference: float, alpha: float) -> int | None:
-    """Return the number of further units of each of two bots needed to detect a difference, all else equal.
+    """Return the further units of each bot needed to detect a difference.
+
+    All else equal.
 
     Args:
         means: its `unit` names the unit.
@@ -360,5 +368,5 @@ def _p_value(gap: float, variance: float, n: np.ndarray) -> float:
 
 
 def _get_mixing_cost(n: np.ndarray) -> float:
-    """Return the evidence that mixing over all sizes of an effect costs."""
+    """Return the evidence lost by mixing over all sizes of an effect."""
     return float(np.log1p(n * MIXING).sum() / 2)

@@ -1,12 +1,14 @@
 """Inference pairs made from dialogues, and their files.
 
 Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL,
-section 4. The premise is two utterances of a dialogue, U[i] and U[i+1]. The hypotheses (numbers in section 2 of the
-fact sheet):
+section 4. A premise consists of two utterances of a dialogue, U[i] and U[i+1]. Section 2 of the fact sheet gives the
+numbers of hypotheses:
 
-| label | hypothesis | |---|---| | entailment | U[i+2], the reply that was given | | neutral | sentences that say
-nothing ("I don't know"); utterances from elsewhere in the dialogue | | contradiction | shuffled words of reply, premise
-and dialogue; contradictions of MultiNLI |
+| label | hypothesis |
+|---|---|
+| entailment | U[i+2], the actual reply |
+| neutral | dull sentences ("I don't know"); utterances from elsewhere in the dialogue |
+| contradiction | shuffled words of reply, premise and dialogue; contradictions of MultiNLI |
 
 Draws for a dialogue depend only on the seed and the dialogue's position. A hypothesis that the premise already has
 under another label is never drawn. Cleaning affects white space only.

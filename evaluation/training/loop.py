@@ -305,13 +305,13 @@ def _first_stage(folder: Path) -> Checkpoint:
     try:
         return checkpoint_read(folder)
     except CheckpointError as error:
-        raise ValuesError(f"start: {error}; train that one first") from error
+        raise ValuesError(f"start: {error}; train that run first") from error
 
 
 def _take_over(network: nn.Module, first: Checkpoint) -> None:
     try:
         n = weights_take_over(network, first)
     except CheckpointError as error:
-        raise ValuesError(f"start: {error}; train that one first") from error
+        raise ValuesError(f"start: {error}; train that run first") from error
     if not n:
         raise ValuesError(f"start: {first.folder} has no weight of the name and shape of one here")

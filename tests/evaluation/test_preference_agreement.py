@@ -293,7 +293,7 @@ def test_a_gain_that_one_context_carries_has_no_interval() -> None:
         assert gain.reason.code == "few_carry"
         assert gain.to_json()["reason"]["n_units"] == 60
     assert (
-        "no interval: 1.0 of 60 contexts carry the variance of one side"
+        "no interval: 1.0 of 60 contexts determine the variance of one side"
         in gains_printed({"m": {"against": found.to_json()}})[0]
     )
     # Three that differ alike are enough, and in two cells of one data set each carries its own.

@@ -129,7 +129,7 @@ def test_what_is_wrong_is_named() -> None:
             {"fluent": table()["fluent"].to_numpy()},
             (FLUENT,),
         )
-    with pytest.raises(ValueError, match="its lowest value must come first"):
+    with pytest.raises(ValueError, match="the lowest value must come first"):
         RatingDimension("fun", "Fun", 7, 1)
 
 

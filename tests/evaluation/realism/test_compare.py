@@ -186,7 +186,7 @@ def test_the_verdict_says_what_would_change_it() -> None:
     assert verdict_of("x", [], [test], [PEOPLE, strong], n_rated=8, is_within=True).order == "not_known"
     unclear = verdict_of("x", [], [replace(test, auc=Effect(0.52, 0.45, 0.6))], [], n_rated=8, is_within=False)
     assert unclear.is_separable is False
-    assert "does not prove that they are alike" in unclear.sentence
+    assert "does not prove that they are equal" in unclear.sentence
     assert "More chats narrow the classifier's interval and could reveal a difference." in unclear.change
 
 
@@ -215,7 +215,7 @@ def test_unknown_persons_are_said_next_to_the_figure() -> None:
     people, simulated = talks(0, "p", n_bots=2), talks(1, "s", n_bots=2)
     nameless = compared(people, simulated)
     assert (nameless.n_persons, nameless.n_nameless) == (0, 28)
-    assert "(of 28 chats the person is unknown, so the classifier may recognise persons" in nameless.verdict.sentence
+    assert "(the person is unknown in 28 chats, so the classifier may recognise persons" in nameless.verdict.sentence
     rated = realism(study(people, "people", rated=True), study(simulated, "simulated"))
     assert (rated.n_persons, rated.n_nameless) == (28, 0)
     assert "unknown" not in rated.verdict.sentence.split(";")[0]

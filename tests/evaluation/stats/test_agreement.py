@@ -351,7 +351,7 @@ def test_intervals_cover():
 
 
 def test_reasons():
-    assert "no variance to divide" in icc(np.full((5, 3), 2.0), "icc1_1").reason
+    assert "so there is no variance" in icc(np.full((5, 3), 2.0), "icc1_1").reason
     assert "all items have the same mean" in icc(np.array([[1.0, 2.0], [1.0, 2.0]]), "icc3_k").reason
     gaps = np.array([[1.0, 2.0], [2.0, NAN], [4.0, 5.0]])
     assert "1 of 3 items lack a rating" in icc(gaps, "icc2_1").reason

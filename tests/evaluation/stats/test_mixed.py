@@ -447,7 +447,7 @@ def test_bots_whose_ratings_share_one_point_at_most_have_no_finite_difference():
     bots = [bot for bot, row in counts.items() for _ in range(sum(row))]
     found = ordinal_model(values, bots)
     assert not found.converged
-    assert found.reason == ("no rating of a, b is below 3 and none of c above: their difference is infinite")
+    assert found.reason == ("no rating of a, b is below 3 and none of c above, so their difference is infinite")
     values[0] = 2  # one rating of a below the shared point: now they overlap
     overlapping = ordinal_model(values, bots)
     assert overlapping.converged

@@ -239,7 +239,7 @@ def test_retrieved_references_answer_the_context_most_alike_and_never_repeat_the
     assert RetrievedReferences(corpus).find(replies) == ["With milk.", "No, black.", "Over there."]
     found = RetrievedReferences(corpus, "responses").find([ReplyInContext(("Over the hills?",), "Yes.")])
     assert found == ["Over there."]
-    with pytest.raises(ValueError, match="no utterance that answers"):
+    with pytest.raises(ValueError, match="no utterance that replies"):
         RetrievedReferences([Dialogue(("Alone.",))])
 
 

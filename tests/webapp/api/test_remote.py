@@ -76,7 +76,7 @@ def test_tables_results_and_files(study: Study, tmp_path: Path) -> None:
 def test_work_is_asked_for_and_waited_for(study: Study, tmp_path: Path) -> None:
     lab = server(Right.READ, Right.RUN)
     run = lab.selfplay(["eliza"], conversations=1, turns=2)
-    with pytest.raises(TimeoutError, match="not over after 0 seconds"):
+    with pytest.raises(TimeoutError, match="not finished after 0 seconds"):
         lab.wait(run, timeout_s=0)
     run_job(SelfPlayRun.objects.get())
     seen: list[str] = []
@@ -144,5 +144,5 @@ def test_addresses_and_tokens_that_open_nothing_say_why() -> None:
 
 def test_where_no_server_answers_the_address_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("evaluation.remote.client._AGAIN_S", ())
-    with pytest.raises(httpx.TransportError, match=r"no server answers at http://127\.0\.0\.1:1"):
+    with pytest.raises(httpx.TransportError, match=r"no server responds at http://127\.0\.0\.1:1"):
         confab.connect("http://127.0.0.1:1", "confab_x")

@@ -179,7 +179,7 @@ def test_what_cannot_be_compared_is_refused() -> None:
 def test_the_section_says_the_verdict_and_every_number() -> None:
     section = realism_section(RESULT, study_bots(talked()))
     assert section.in_one_sentence == RESULT.verdict.sentence
-    assert section.missing == ["Reactions: 2 bots; 5 are needed.", "qc is excluded: made to be bad on purpose."]
+    assert section.missing == ["Reactions: 2 bots; 5 are needed.", "qc is excluded: a deliberately poor control."]
     tables = {table.id.removeprefix("simulated-"): table.table for table in section.tables}
     assert list(tables) == ["traits", "classifiers", "giveaways", "reactions", "predictions"]
     rows = [[cell.text for cell in row] for row in tables["traits"].rows]

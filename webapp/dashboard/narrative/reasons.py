@@ -171,7 +171,7 @@ FRAGMENTS: dict[str, str] = {
     "log_odds": "log odds are not scale points",
     "fixed_by_model": "fixed by the model: the variance of a logistic error",
     "no_bots_with_chats": "no bot has enough chats with both people and simulated participants",
-    "control_bot": "made to be bad on purpose",
+    "control_bot": "a deliberately poor control",
     "no_ratings": "people’s chats have no ratings",
     "few_chats": "{n_people} chats of people and {n_simulated} simulated; {needed} of each are needed",
     "no_fit": "these ratings and metrics do not allow a fit",
