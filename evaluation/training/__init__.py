@@ -9,11 +9,11 @@ A learned metric consists of three files:
 
 1. `evaluation/models/<name>.py`: the network, a `torch.nn.Module` with `loss(batch) -> ExampleLoss`. The examples
    define the form of a batch; the network moves it to its own device. Only parameters with `requires_grad` are stored.
-2. `evaluation/training/metrics/<name>.py`: a `LearnedMetric` (`contract.py`) under `@register_learned`. From a validated
-   config (`config.py`; the metric's own keys are under `options`, parsed by `options_type`) and split dialogues
-   (`contract.py`) it makes the examples (`Prepared`: train, validation, optionally test, a digest, and files for
-   scoring); from config and examples it makes the network. `backbone.py` loads the encoder named in the config: frozen,
-   with adapters (LoRA of `peft`), or fully trained.
+2. `evaluation/training/metrics/<name>.py`: a `LearnedMetric` (`contract.py`) under `@register_learned`. It makes the
+   examples (`Prepared`: train, validation, optionally test, a digest, and files for scoring) from a validated config
+   (`config.py`; the metric's own keys are under `options`, parsed by `options_type`) and split dialogues
+   (`contract.py`), and the network from config and examples. `backbone.py` loads the encoder named in the config:
+   frozen, with adapters (LoRA of `peft`), or fully trained.
 3. `evaluation/metrics/<name>.py`: a `TrainedMetric` (`evaluation/metrics/trained.py`) of the same name under
    `@register_metric`, whose `score` runs the network returned by `self.restored(device)`.
 
