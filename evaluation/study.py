@@ -1,4 +1,4 @@
-"""Study in a notebook: conversations with their ratings, read from files or played, and their analyses.
+"""Studies in notebooks: conversations and ratings, read or played, and their analyses.
 
     study = read("ratings.jsonl.gz")
     study.metrics(["question", "sentiment"])
@@ -45,7 +45,7 @@ _data_folder: Callable[[], Path] | None = None
 
 
 def vectors_kept_in(data_folder: Callable[[], Path] | None) -> None:
-    """Store encoder vectors of all studies' texts in a data folder, shared with the server.
+    """Store encoder vectors of all studies in a data folder shared with the server.
 
     Args:
         data_folder: called when vectors are first needed; None to store nothing.
@@ -55,7 +55,7 @@ def vectors_kept_in(data_folder: Callable[[], Path] | None) -> None:
 
 
 def text_store() -> TextStore | None:
-    """Return the store of encoder vectors, or None if there is none (`vectors_kept_in`)."""
+    """Return the store of encoder vectors, if any (`vectors_kept_in`)."""
     if _data_folder is None:
         return None
     from chatbots.encoders.cache import TextStore
@@ -65,14 +65,14 @@ def text_store() -> TextStore | None:
 
 @dataclass(frozen=True, slots=True)
 class StudyDialogue:
-    """A conversation of a study: its bot, source and ratings.
+    """Conversation of a study with its bot, source and ratings.
 
     Attributes:
         flags: flags of its participant; None if the file has no flags.
-        line: line in its file, from 1; 0 if it has none.
+        line: line number in its file, from 1; 0 if not from a file.
         condition: its level of each factor of the study.
         meta: other fields of the conversation, for models.
-        person: person who held the chat; if empty, its only rater (`get_person`).
+        person: the human chat partner; if empty, the only rater counts (`get_person`).
     """
 
     conversation: Conversation
@@ -86,28 +86,28 @@ class StudyDialogue:
     person: str = ""
 
     def get_person(self) -> str:
-        """Return the chat's person, or its only rater; empty if unknown."""
+        """Return the human chat partner, or else the only rater; empty if unknown."""
         raters = {rating.rater for rating in self.ratings if rating.rater}
         return self.person or (raters.pop() if len(raters) == 1 else "")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Study:
-    """Conversations with their ratings, for analysis.
+    """Conversations and ratings to analyse.
 
     Attributes:
         name: name of the file, or of the bots that played.
-        dialogues: in the order of the file; every conversation has a unique id.
-        skipped: unreadable records with line and reason; for self-play, failed conversations.
+        dialogues: in file order, with unique conversation ids.
+        skipped: unreadable records with line and reason, or failed conversations of self-play.
         is_selfplay: True for self-play, in which metrics describe the bot's next utterance.
         device: device of metrics that use torch ("cpu", "cuda").
-        scale: lowest and highest possible answer, or by question (under "" for all others). Otherwise the smallest and
-            largest answer are used, without limiting intervals.
-        reversed, higher: questions on which a high answer is bad, or good; otherwise this is unknown.
+        scale: lowest and highest possible answer, or a mapping from questions ("" for all others). Without it, the
+            smallest and largest answers are used and do not limit intervals.
+        reversed, higher: questions for which high answers are bad, or good; unknown for all others.
         controls: deliberately poor bots, marked by `meta.degraded_control`; excluded from rankings and models.
-        tables: all tables of a data package by name, as exported.
+        tables: exported tables of a data package, by name.
         left_out: names of tables missing from a data package because the requesting user lacked the permission.
-        notes: guesses made while reading the file, and unused columns.
+        notes: guesses made when reading the file, and unused columns.
     """
 
     name: str
@@ -146,7 +146,10 @@ class Study:
 
     @cached_property
     def judged(self) -> JudgedReplies:
-        """Rated single replies, for `judge`: the table of a data package, otherwise the replies with votes."""
+        """Rated single replies for `judge`.
+
+        These are a data package's table of them, otherwise the replies with votes.
+        """
         table = self.tables.get(JUDGED_TABLE)
         if table is not None:
             return judgements_of(judged_rows(table))
@@ -166,14 +169,14 @@ class Study:
 
     @cached_property
     def condition_columns(self) -> tuple[str, ...]:
-        """Column names of the factors of its conversations, in order of first appearance."""
+        """Column names of the study's factors, in order of first appearance."""
         return tuple(dict.fromkeys(column for dialogue in self.dialogues for column in _condition(dialogue)))
 
     @cached_property
     def conversations(self) -> pd.DataFrame:
         """One row per conversation.
 
-        Its columns are `conversation`, `bot`, `source`, `n_turns`, `n_exchanges`, `n_ratings`, and `condition_…` for
+        The columns are `conversation`, `bot`, `source`, `n_turns`, `n_exchanges`, `n_ratings`, and `condition_…` for
         each factor.
         """
         return _frame(
@@ -234,7 +237,7 @@ class Study:
 
     @cached_property
     def answers(self) -> Ratings:
-        """The ratings in the form that every analysis uses, with one rule for raters and higher values better."""
+        """Ratings in the form that every analysis uses: higher is better."""
         return Ratings.from_frame(
             self.ratings,
             self.dimensions,
@@ -246,7 +249,7 @@ class Study:
 
     @cached_property
     def flags(self) -> dict[str, int]:
-        """Number of conversations by flag of their participant; empty if the file has no flags."""
+        """Number of conversations by participant flag; empty if the file has none."""
         flag_names = [name for dialogue in self.dialogues for name in dialogue.flags or ()]
         return {name: flag_names.count(name) for name in sorted(set(flag_names))}
 
@@ -255,11 +258,11 @@ class Study:
 
         Args:
             bots: only these bots; None for all.
-            without: names of flags, such as "fast"; conversations of people with one of them are excluded, as with
-                `--without` of the commands.
+            without: flags such as "fast"; conversations of flagged participants are excluded, like the commands'
+                `--without`.
 
         Raises:
-            ValueError: if the study does not have a bot, or the file has no flags.
+            ValueError: if the study lacks a bot or the file has no flags.
         """
         bots = self.bots if bots is None else bots
         without = (without,) if isinstance(without, str) else tuple(without)
@@ -276,7 +279,7 @@ class Study:
         return replace(self, dialogues=dialogues)
 
     def within(self, scales: FileScales) -> Study:
-        """Return the study without answers outside their scales, which `skipped` lists.
+        """Return the study without answers outside their scale; `skipped` lists these.
 
         Raises:
             ValueError: if a scale is given for a question that is not rated.
@@ -293,10 +296,10 @@ class Study:
     def metrics(
         self, names: Sequence[str] | None = None, *, level: Literal["conversation", "turn"] = "conversation"
     ) -> pd.DataFrame:
-        """Compute metrics, reusing earlier values.
+        """Compute metrics; values are cached.
 
         Args:
-            names: names of metrics (see `docs/reference/metrics.md`); None for the default ones.
+            names: metric names (see `docs/reference/metrics.md`); None for the defaults.
             level: one row per conversation, or per turn.
 
         Returns:
@@ -304,7 +307,7 @@ class Study:
 
         Raises:
             UnknownName: for an unknown metric; the message suggests the nearest names.
-            MetricUnavailable: if a metric cannot be computed here.
+            MetricUnavailable: if a metric cannot be computed on this machine.
         """
         import pandas as pd
 
@@ -330,17 +333,17 @@ class Study:
 
     @cached_property
     def shared(self) -> TextCache:
-        """Cache shared by metrics and fits of this study, so that each text is encoded once.
+        """Cache shared by the study's metrics and fits: each text is encoded once.
 
-        Texts encoded earlier are not encoded again if vectors are stored (`vectors_kept_in`).
+        With `vectors_kept_in`, vectors are also reused across sessions.
         """
         return TextCache(self.device, store=text_store())
 
     def plot(self, target: str | Sequence[str] | None = None, *, level: float | None = None) -> Plot:
-        """Draw all pairs of bots as a matrix of mean differences, like the comparison page.
+        """Draw a matrix of mean differences between bots, as on the comparison page.
 
         Args:
-            target: one or several questions (averaged); None for what bots are ranked by.
+            target: one or more questions (averaged); None for the ranking criterion.
             level: as in `compare`.
 
         Raises:
@@ -352,7 +355,7 @@ class Study:
         return compared(replace(rated(self), level=check_level(level)), target, plans=False).plot()
 
     def summary(self) -> str:
-        """Return a text table of the bots: conversations, ratings, and the mean answer to every question."""
+        """Return a text table of the bots: conversations, ratings and mean answers."""
         counts = self.conversations.groupby("bot")["n_ratings"].agg(["size", "sum"])
         means = self.ratings.groupby("bot")[list(self.dimensions)].mean()
         width = max(map(len, (*self.bots, "bot")))
@@ -375,13 +378,15 @@ Factors = Mapping[str, Mapping[str, str]]
 def compare(
     study: Study, target: Target = None, *, smallest: float | None = None, level: float | None = None
 ) -> Comparisons:
-    """Compare every pair of a study's bots by their ratings, for significant differences and equality.
+    """Compare every pair of a study's bots by their ratings.
+
+    Tests both for differences and for equivalence.
 
     Args:
-        target: one or several questions (averaged); None for what bots are ranked by.
-        smallest: smallest difference of interest, in points. Two bots are equal for practical purposes if the interval
-            of their difference at 1 − 2α = 90 % lies within ± this value. None for a tenth of a known scale.
-        level: confidence level of the intervals; pairs differ significantly at 1 − level. None for .90.
+        target: one or more questions (averaged); None for the ranking criterion.
+        smallest: smallest difference of interest, in points. Two bots are equivalent if the 1 − 2α = 90 % interval of
+            their difference lies within ± this value. None: a tenth of the scale, if known.
+        level: confidence level of the intervals; differences are tested at 1 − level. None: .90.
     """
     from evaluation.analysis.comparisons import compare as compared
     from evaluation.analysis.levels import check_level
@@ -392,12 +397,12 @@ def compare(
 def models(
     study: Study, factors: Factors | None = None, *, target: Target = None, level: float | None = None
 ) -> RatingModels:
-    """Model a study's ratings: analysis of variance, random rater effects, and proportional odds.
+    """Model ratings by ANOVA, random rater effects and proportional odds.
 
     Args:
-        factors: properties of the bots: name to bot to level, such as `{"corpus": {"hred": "reddit", …}}`.
-        target: one or several questions; None for all, led by what bots are ranked by.
-        level: confidence level of the intervals; tests are at 1 − level. None for .90, and tests at .05.
+        factors: properties of the bots, as name → bot → level, such as `{"corpus": {"hred": "reddit", …}}`.
+        target: one or more questions; None for all, with the ranking criterion first.
+        level: confidence level of the intervals; tests are at 1 − level. None: .90, with tests at .05.
     """
     from evaluation.analysis.levels import check_level
     from evaluation.analysis.rating_models import rating_models
@@ -413,18 +418,18 @@ def model(
     factors: Mapping[str, Mapping[str, str]] | None = None,
     level: float | None = None,
 ) -> FormulaModel:
-    """Fit a formula such as `quality ~ bot * scenario + (1|rater) + (1|item)` to a study's ratings.
+    """Fit a formula such as `quality ~ bot * scenario + (1|rater) + (1|item)` to ratings.
 
     Args:
-        study: a study, whose conversation conditions and `meta` are also columns; or a table with one row per rating.
-        formula: column names with `+ * :`, and random effects `(1|column)`; `y` is what bots are ranked by.
-        kind: linear, or ordinal (cumulative logit).
-        factors: properties of the bots: name to bot to level.
-        level: confidence level of the intervals, which the result states. None for .90.
+        study: a study, with the conversations' conditions and `meta` as additional columns; or a table with one row per
+            rating.
+        formula: column names with `+ * :`, and random effects `(1|column)`; `y` is the ranking criterion.
+        kind: "linear" or "ordinal" (cumulative logit).
+        factors: properties of the bots, as name → bot → level.
+        level: confidence level of the intervals; reported with the result. None: .90.
 
     Raises:
-        ValueError: without ratings, for an invalid formula or an unknown column, or for a level that is not between .5
-            and 1.
+        ValueError: without ratings, for an invalid formula or an unknown column, or unless level is between .5 and 1.
     """
     from evaluation.analysis.formula_model import formula_model, model_frame
     from evaluation.analysis.levels import check_level
@@ -437,10 +442,10 @@ def model(
 
 
 def raters(study: Study, *, target: str | Sequence[str] | None = None) -> RaterAnalysis:
-    """Return the raters' agreement, their use of the scale, and the screening by rater filters.
+    """Return the raters' agreement, use of the scale, and screening by rater filters.
 
     Args:
-        target: one or several questions; None for all, led by what bots are ranked by.
+        target: one or more questions; None for all, with the ranking criterion first.
 
     Raises:
         ValueError: without ratings, or for an unknown question.
@@ -451,7 +456,7 @@ def raters(study: Study, *, target: str | Sequence[str] | None = None) -> RaterA
 
 
 def agreement(study: Study) -> ItemSets:
-    """Return the inter-rater agreement by source of conversations or items: kappas and alpha, with intervals.
+    """Return inter-rater agreement by source: kappas and alpha, with intervals.
 
     Raises:
         ValueError: without ratings.
@@ -466,7 +471,7 @@ def rated(study: Study, target: str | Sequence[str] | None = None) -> Ratings:
     """Return the study's ratings, restricted to the target if there is one.
 
     Raises:
-        ValueError: if there are none, or the question does not exist.
+        ValueError: without ratings, or for an unknown question.
     """
     if not study.dimensions:
         raise ValueError(f"{study.name} has no ratings, so there is nothing to analyse")

@@ -1,20 +1,20 @@
 """Agreement of a metric with people on the ranking of systems.
 
-The systems of one data set are compared in pairs (`evaluation.stats.systems`). Measures are the correlation of their
-means; pairwise accuracy, the share of pairs that the metric orders as people do (Kocmi et al. 2021, WMT), without pairs
-that people tie; and soft pairwise accuracy (Thompson et al. 2024, WMT),
+The systems of one data set are compared in pairs (`evaluation.stats.systems`). The measures are the correlation of
+system means; pairwise accuracy, the share of pairs that the metric orders as people do, excluding human ties (Kocmi et
+al. 2021, WMT); and soft pairwise accuracy (Thompson et al. 2024, WMT),
 
     1 − mean over pairs of |p_people − p_metric|,
 
-where p is one-sided, from the same permutations for people and metric. Intervals resample contexts and keep the systems
-fixed; the resamples and the test use the normal limit of p.
+where p is one-sided and computed from the same permutations for people and metric. Intervals resample contexts with
+systems fixed; resamples and tests use the normal limit of p.
 
-The test of two metrics swaps their standardised scores in random cells, as at WMT, and counts how often the soft
-pairwise accuracies differ by at least the observed amount.
+Two metrics are compared by swapping their standardised scores in random cells, as at WMT, and counting how often the
+soft pairwise accuracies differ by at least the observed amount.
 
-Ties (Deutsch et al. 2023, "Ties matter", EMNLP): share of reply pairs that metric and people order or tie in the same
-way, where the metric ties scores that differ by at most ε. ε is optimised on the same replies, so the share is too high
-for new ones; use it only to compare metrics.
+Ties (Deutsch et al. 2023, "Ties matter", EMNLP): the share of reply pairs that metric and people order or tie alike,
+where scores that differ by at most ε are ties of the metric. ε is optimised on the same replies, so the share is
+optimistic; use it only to compare metrics.
 """
 
 from __future__ import annotations
@@ -45,27 +45,27 @@ LEVEL = 0.95
 FEWEST_SYSTEMS = 3
 """Minimum number of systems for a correlation."""
 FEWEST_FOR_VERDICT = 5
-"""Minimum number of systems for a verdict: with four, chance orders all pairs as people do in 4 % of cases, too close
-to 5 %.
+"""Minimum number of systems for a verdict. With four, all pairs are in the right order by chance in 4 % of cases, too
+close to 5 %.
 """
 MOST_REPLIES = 1500
-"""Maximum number of replies whose pairs are all counted; a sample is drawn if there are more."""
+"""Maximum number of replies for counting all pairs; otherwise, pairs are sampled."""
 NO_PERSON_ORDERS = Reason("people_tie_all", "all systems have the same mean rating")
 NO_REPLY_PAIRS = Reason("no_reply_pairs", "no two replies can be compared")
 
 
 def few_systems(n_systems: int, needed: int = FEWEST_SYSTEMS) -> Reason:
-    """Return the reason why there are too few systems."""
+    """Return the reason for too few systems."""
     return Reason("few_systems", f"only {n_systems} systems; {needed} are needed", n=n_systems, needed=needed)
 
 
 @dataclass(frozen=True, slots=True)
 class SystemFigure:
-    """Figure over systems.
+    """Statistic over systems.
 
     Attributes:
-        value: None if undefined, with the reason.
-        low, high: ends of its 95 % interval; None if there is none.
+        value: None if undefined.
+        low, high: ends of the 95 % interval, if any.
         reason: reason for a missing value or interval.
     """
 
@@ -83,15 +83,15 @@ class SystemFigure:
 
 @dataclass(frozen=True, slots=True)
 class TieCalibration:
-    """Share of reply pairs that a metric orders or ties as people do.
+    """Share of reply pairs ordered or tied as people do.
 
     Attributes:
-        value: with the best threshold; None without pairs.
-        epsilon: the threshold, chosen on these replies.
-        untied: the share if only equal scores are ties.
+        value: share at the best threshold; None without pairs.
+        epsilon: threshold, optimised on these replies.
+        untied: share if only equal scores are ties.
         n_pairs: number of reply pairs.
         n_tied: number of those that people tie.
-        same_context: True if the pairs are replies to one context.
+        same_context: True if both replies of a pair are to the same context.
     """
 
     value: float | None
@@ -115,19 +115,19 @@ class TieCalibration:
 
 @dataclass(frozen=True, slots=True)
 class SystemAgreement:
-    """Comparison of a metric with people on the systems of a data set.
+    """Agreement of a metric with people on a data set's systems.
 
     Attributes:
-        means: by system, mean human and metric score over its cells.
+        means: mean human and metric score by system, over its cells.
         n_contexts: number of contexts.
         n_pairs: number of system pairs.
         n_shared: those compared on shared contexts.
         n_tied: those that people tie.
-        correlations: correlations of the means, by method.
+        correlations: correlation of the means by method.
         accuracy: pairwise accuracy.
-        p: probability that chance reaches it, by permuting systems; None if undefined.
+        p: probability of reaching `accuracy` by chance, by permuting systems; None if undefined.
         soft_accuracy: soft pairwise accuracy.
-        ties: results at reply level.
+        ties: tie calibration at reply level.
         left_out: systems with too few contexts.
     """
 
@@ -151,7 +151,7 @@ class SystemAgreement:
         return "better_than_chance" if self.p <= 1 - LEVEL else "not_shown"
 
     def to_json(self) -> dict[str, Any]:
-        """Return all figures, with a reason for undefined ones."""
+        """Return all statistics, with reasons for undefined ones."""
         return {
             "n_systems": len(self.means),
             "n_contexts": self.n_contexts,
@@ -171,11 +171,11 @@ class SystemAgreement:
 def agreement_of_systems(
     scores: np.ndarray, people: np.ndarray, systems: np.ndarray, contexts: np.ndarray, *, seed: int = 0
 ) -> SystemAgreement | None:
-    """Compare a metric with people on the systems of one data set; None if it names fewer than two.
+    """Compare a metric with people on a data set's systems; None for fewer than two.
 
     Args:
         scores, people: (N,) scores of the replies, NaN if undefined; higher is better.
-        systems, contexts: (N,) names; replies without a system are left out.
+        systems, contexts: (N,) names; replies without a system are excluded.
     """
     if len(set(systems) - {""}) < 2:
         return None
@@ -228,13 +228,13 @@ def agreement_of_systems(
 
 
 def _interval(value: float, draws: np.ndarray, n_contexts: int, lowest: float) -> tuple[float, float] | None:
-    """Return bias-corrected percentile ends of the resamples; None if most are undefined.
+    """Return bias-corrected percentiles of the resamples; None if most are undefined.
 
-    Noise makes a figure lower, and resamples contain it twice: they lie as far below the figure as it lies below its
-    noise-free value. Twice that bias is therefore subtracted.
+    Noise lowers a statistic, and resamples contain it twice: they fall as far below the estimate as the estimate falls
+    below its noise-free value. Twice that bias is therefore subtracted.
 
     Args:
-        lowest: lowest possible value of the figure; the highest is 1.
+        lowest: lowest possible value; the highest is 1.
     """
     ends = interval_of_draws(draws, n_contexts, LEVEL)
     if ends is None:
@@ -245,7 +245,7 @@ def _interval(value: float, draws: np.ndarray, n_contexts: int, lowest: float) -
 
 
 def _draws(cells: SystemCells, pairs: SystemPairs, weights: np.ndarray) -> dict[str, np.ndarray]:
-    """Return every figure under each of (B, contexts) weights: (B,), NaN if undefined."""
+    """Return each statistic under (B, contexts) weights, (B,); NaN if undefined."""
     people, metric = cells.means(weights)
     step = max(1, BLOCK // max(1, len(pairs.first)))
     soft, hard = [], []
@@ -265,7 +265,7 @@ def _draws(cells: SystemCells, pairs: SystemPairs, weights: np.ndarray) -> dict[
 
 
 def _accuracy(people: np.ndarray, metric: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the share of pairs in the same order, and the number that people tie: (B,) from (B, P) differences."""
+    """Return pairwise accuracy and the number of human ties, (B,) each, from (B, P) differences."""
     people_signs, metric_signs = np.sign(clear_rounding(people)), np.sign(clear_rounding(metric))
     ordered = (people_signs != 0) & np.isfinite(people_signs)
     n = ordered.sum(axis=1)
@@ -274,9 +274,11 @@ def _accuracy(people: np.ndarray, metric: np.ndarray) -> tuple[np.ndarray, np.nd
 
 
 def _chance_p(means: np.ndarray) -> float | None:
-    """Return the p-value of a pairwise accuracy, by permuting the metric's means among systems.
+    """Return the p-value of a pairwise accuracy; None if people tie all systems.
 
-    None if people tie all systems. Orders come from the (2, systems) means over all cells.
+    The metric's means are permuted among the systems.
+
+    `means` is (2, systems), over all cells.
     """
     first, second = np.triu_indices(means.shape[1], k=1)
     dealt = permutations(means.shape[1], N_PERMUTATIONS, seed=0)
@@ -292,7 +294,7 @@ def _chance_p(means: np.ndarray) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class SystemComparison:
-    """Soft pairwise accuracies of two metrics on the same cells, and the test of their difference.
+    """Soft pairwise accuracies of two metrics on the same cells, with a test.
 
     Attributes:
         ours, theirs: None if undefined, with the reason.
@@ -324,9 +326,9 @@ def compare_on_systems(
     *,
     seed: int = 0,
 ) -> SystemComparison:
-    """Test the soft pairwise accuracies of two metrics on one data set, by swapping scores in random cells.
+    """Compare two metrics' soft pairwise accuracies on one data set.
 
-    The scores are standardised. All swaps are tried if there are at most `N_PERMUTATIONS`.
+    Scores are standardised and swapped in random cells. All swaps are used if there are at most `N_PERMUTATIONS`.
 
     Args:
         ours, theirs, people: (N,) NaN if undefined, higher is better.
@@ -344,7 +346,7 @@ def compare_on_systems(
     pairs = cells.pairs()
 
     def p_of(cell_values: np.ndarray) -> np.ndarray:
-        """Return (B, P) p-values of (B, contexts, systems) values, 0 for missing cells."""
+        """Return (B, P) p-values from (B, contexts, systems) values, 0 for missing cells."""
         d = pairs.differences(cell_values) if pairs.is_shared.any() else np.zeros((1, 1, len(pairs.first)))
         n, n_both = cells.presence.sum(axis=0, keepdims=True), pairs.shared.sum(axis=0, keepdims=True)
         return pairs.compared(
@@ -370,9 +372,9 @@ def compare_on_systems(
 
 
 def calibrate_ties(scores: np.ndarray, people: np.ndarray, contexts: np.ndarray, *, seed: int = 0) -> TieCalibration:
-    """Choose the tie threshold of a metric that orders or ties the most reply pairs as people do.
+    """Optimise a metric's tie threshold for agreement with people on reply pairs.
 
-    Pairs are replies to one context if at least half of the replies share theirs, otherwise all pairs.
+    Pairs are within contexts if at least half of the replies share theirs, otherwise all pairs.
 
     Args:
         scores, people: (N,) NaN if undefined, higher is better.

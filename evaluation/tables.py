@@ -1,6 +1,6 @@
-"""Columns of metrics, and results as text tables and plain values.
+"""Metric columns; results as text tables and plain values.
 
-The data dictionary of exports and pages consists of `Column`s.
+`Column`s make up the data dictionary of exports and pages.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class Column:
     """One column of a metric's table.
 
     Args:
-        name: unique among all metrics within its level, lower case with underscores, e.g. `sentiment_user`. If a name
-            exists at both levels, the conversation's value is the mean over its defined turns.
-        level: one value per turn (stored at the turn it describes) or per conversation.
+        name: lower case with underscores, such as `sentiment_user`; unique among all metrics within its level. If a
+            name exists at both levels, the conversation's value is the mean over its defined turns.
+        level: one value per turn (stored with that turn) or per conversation.
         title: readable name, e.g. "Sentiment, participant".
-        unit: unit ("words", "cosine", "1"); 1 for a pure number.
+        unit: such as "words" or "cosine"; "1" for a pure number.
         range: smallest and largest possible value; None if unbounded.
-        direction: direction commonly considered better.
-        description: one or two sentences with the source of the formula.
+        direction: usually better direction.
+        description: one or two sentences, including the formula's source.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Column:
 
 
 def ends_of(range: tuple[float | None, float | None]) -> tuple[float, float] | None:
-    """Return the limits of the values, infinite on an open side; None if both are open."""
+    """Return the limits, infinite on an open side; None if both are open."""
     low, high = range
     if low is None and high is None:
         return None
@@ -60,7 +60,7 @@ def per_turn(
     direction: Direction,
     description: str,
 ) -> tuple[Column, Column]:
-    """Return a turn-level column and its mean over the defined turns of a conversation, under one name."""
+    """Return a turn-level column and its mean per conversation, under one name."""
     mean = f"Mean over the turns with a value. {description}"
     return (
         Column(name, "turn", title, unit, range, direction, description),
@@ -69,7 +69,7 @@ def per_turn(
 
 
 def text_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]], foot: str = "") -> str:
-    """Return a table between lines with its title above, in the style of statsmodels.
+    """Return a text table with rules and a title, in the style of statsmodels.
 
     The first column and columns without digits are left-aligned.
     """
@@ -91,7 +91,7 @@ def text_table(title: str, headers: Sequence[str], rows: Sequence[Sequence[str]]
 
 
 def number_or_reason(reason: str | None) -> dict[str, Any]:
-    """Return `{"reason": …}` to put next to an undefined number, or nothing."""
+    """Return `{"reason": …}` to accompany an undefined number, or an empty dict."""
     if reason is None:
         return {}
     return {"reason": reason.to_json() if isinstance(reason, Reason) else {"code": str(reason)}}

@@ -1,4 +1,4 @@
-"""Thread limits of linear algebra, for solving many small systems."""
+"""Thread limits for linear algebra with many small systems."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ T = TypeVar("T")
 
 
 def with_one_blas_thread(function: Callable[P, T]) -> Callable[P, T]:
-    """Return the function with BLAS limited to one thread while it runs.
+    """Limit BLAS to one thread while the function runs.
 
-    Threads that share a small system wait for each other by spinning: a fit of 1.7 s took 10 s of CPU on two threads,
-    and 50 to 73 s on a busy machine.
+    Threads that share a small system spin while waiting for each other: a fit of 1.7 s took 10 s of CPU time on two
+    threads, and 50 to 73 s on a busy machine.
     """
 
     @wraps(function)

@@ -41,9 +41,11 @@ class ChoiceResults(ABC):
         key: field of the results in JSON.
         activity: verb phrase for what people did; `{n}` is the number of choices.
         method: sentences on what a choice implies.
-        n: number of choices; n_replies: number of distinct replies.
+        n: number of choices.
+        n_replies: number of distinct replies.
         reliability: reliability of the reply scores, by Spearman and Brown; its `n` counts replies.
-        model: name of the model of `strengths`; empty if there is none. model_method: sentence on it.
+        model: name of the model of `strengths`; empty if there is none.
+        model_method: sentence on it.
     """
 
     __slots__ = ()

@@ -1,13 +1,14 @@
 """Differences between pairs of systems, with one-sided permutation p-values.
 
-Units are cells: the mean of a system's replies to a context. Two systems are compared on their shared contexts if these
-are at least half of each one's, otherwise on all cells of both. On shared contexts the signs of the differences are
-permuted, otherwise the systems of the cells. All permutations are used if there are at most `N_PERMUTATIONS`. Permuted
-differences equal to the observed one count half, so that the order of two systems does not matter.
+The unit is the cell: the mean of a system's replies to a context. Two systems are compared on their shared contexts if
+these make up at least half of each system's, otherwise on all cells of both. On shared contexts the signs of the
+differences are permuted, otherwise the systems of the cells. All permutations are used if there are at most
+`N_PERMUTATIONS`. Permuted differences equal to the observed one count half, so that the order of the two systems does
+not matter.
 
-The normal limit has the permutations' variance: of the sum of shared differences d it is Σ d², of the difference of two
-means s² (1/n₁ + 1/n₂), s² the variance of both systems' cells together. It needs only sums, so many resamples take a
-few matrix products.
+The normal limit has the permutation variance: Σ d² for the sum of shared differences d, and s² (1/n₁ + 1/n₂) for the
+difference of two means, where s² is the pooled variance of both systems' cells. It needs only sums, so many resamples
+take a few matrix products.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ import numpy as np
 
 N_PERMUTATIONS = 1000
 FEWEST_CELLS = 3
-"""Minimum number of contexts of a system."""
+"""Minimum number of contexts per system."""
 BLOCK = 4_000_000
-"""Maximum numbers held in memory together."""
+"""Maximum number of values in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,9 @@ class SystemCells:
 
     @classmethod
     def from_columns(cls, columns: Sequence[np.ndarray], contexts: np.ndarray, systems: np.ndarray) -> SystemCells:
-        """Average a system's replies to each context, using replies with all columns and a named system.
+        """Average each system's replies to each context.
+
+        Replies without a system's name, or with a missing value in any column, are excluded.
 
         Args:
             columns: each (N,), NaN if undefined.
@@ -70,12 +73,12 @@ class SystemCells:
 
     @property
     def filled(self) -> np.ndarray:
-        """Return the values minus their column mean; 0 for missing cells."""
+        """Return the values minus their column's mean; 0 for missing cells."""
         return np.nan_to_num(self.values - np.nanmean(self.values, axis=(1, 2), keepdims=True))
 
     @property
     def presence(self) -> np.ndarray:
-        """Return (contexts, systems) with 1 for existing cells, otherwise 0."""
+        """Return (contexts, systems) with 1 for cells with a value, otherwise 0."""
         return np.isfinite(self.values[0]).astype(float)
 
     def pairs(self) -> SystemPairs:
@@ -87,7 +90,7 @@ class SystemCells:
         return SystemPairs(first, second, shared, 2 * shared.sum(axis=0) >= np.maximum(n[first], n[second]))
 
     def means(self, weights: np.ndarray) -> np.ndarray:
-        """Return (columns, B, systems) means under (B, contexts) weights; NaN where a system has no cell."""
+        """Return weighted means, (columns, B, systems); NaN where a system has no cell."""
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.asarray((weights @ np.nan_to_num(self.values)) / (weights @ self.presence))
 
@@ -108,13 +111,13 @@ class SystemPairs:
     is_shared: np.ndarray
 
     def differences(self, filled: np.ndarray) -> np.ndarray:
-        """Return (…, contexts, P) differences on shared contexts, 0 elsewhere, of (…, contexts, systems) values."""
+        """Return (…, contexts, P) differences on shared contexts, 0 elsewhere."""
         return np.asarray((filled[..., self.first] - filled[..., self.second]) * self.shared)
 
     def compared(
         self, n: np.ndarray, sums: np.ndarray, squares: np.ndarray, n_both: np.ndarray, d: np.ndarray, dd: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean differences and one-sided p by the permutations' normal limit: (B, P) each.
+        """Return mean differences and one-sided p in the normal limit, (B, P) each.
 
         Args:
             n, sums, squares: (B, systems) of the cells.
@@ -143,7 +146,7 @@ def clear_rounding(values: np.ndarray) -> np.ndarray:
 def weighted_p(
     cells: SystemCells, pairs: SystemPairs, column: int, weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean differences and p of a column by the normal limit under (B, contexts) weights: (B, P) each."""
+    """Return a column's mean differences and p in the normal limit, (B, P) each."""
     filled = cells.filled[column]
     d = pairs.differences(filled)
     return pairs.compared(
@@ -157,7 +160,7 @@ def weighted_p(
 
 
 def permutation_p(cells: SystemCells, pairs: SystemPairs, rng: np.random.Generator) -> np.ndarray:
-    """Return the one-sided p of every pair by permutation, of each column by the same ones: (columns, P)."""
+    """Return (columns, P) one-sided p-values, using the same permutations for all columns."""
     p_values = np.full((len(cells.values), len(pairs.first)), np.nan)
     shared_pairs = np.flatnonzero(pairs.is_shared)
     step = max(1, BLOCK // N_PERMUTATIONS)
@@ -188,19 +191,19 @@ def permutation_p(cells: SystemCells, pairs: SystemPairs, rng: np.random.Generat
 
 
 def choices_of(n: int, rng: np.random.Generator) -> np.ndarray:
-    """Return rows of n zeros and ones: all of them if there are few enough, otherwise random ones."""
+    """Return rows of n zeros and ones: all if few enough, otherwise random ones."""
     if 2**n <= N_PERMUTATIONS:
         return (np.arange(2**n)[:, None] >> np.arange(n)) & 1
     return rng.integers(0, 2, size=(N_PERMUTATIONS, n))
 
 
 def _compute_share_above(draws: np.ndarray, observed: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Return the share of (B, P) draws above the (P,) observed ones, those equal but for rounding as halves."""
+    """Return the share of draws above the observed value, (P,); ties count half."""
     apart = draws - observed
     near = np.abs(apart) <= 1e-9 * size
     return np.asarray(((apart > 0) & ~near).mean(axis=0) + near.mean(axis=0) / 2)
 
 
 def compute_permutation_p(reached: int, n: int, *, is_all: bool) -> float:
-    """Return p: the share of all permutations, of random ones with the observed one among them."""
+    """Return p: the exact share, or for random permutations (b + 1) / (n + 1)."""
     return reached / n if is_all else (reached + 1) / (n + 1)

@@ -1,21 +1,21 @@
 """Trajectories over turns, and the difference between two groups' means.
 
-Difference of two groups' means, where a person can be in both groups. On an unbounded scale it is the cluster-robust
-test (CR2) with Satterthwaite's degrees of freedom, which equals Welch's test with one value per person, and the paired
-test with one value per person and group. On a bounded scale values are skewed, which few people do not reveal; the ends
-of each group's interval, which account for the scale, then give those of the difference (MOVER; Zou and Donner 2008,
-Statistics in Medicine 27). With the means m, their ends l and u, and the covariance V of the two means,
+Difference of two groups' means; a person can be in both groups. Unbounded scales use the cluster-robust test (CR2) with
+Satterthwaite's degrees of freedom. It equals Welch's test with one value per person, and the paired test with one value
+per person and group. On bounded scales values are skewed, which a small sample may not show; there the interval of the
+difference is computed from each group's interval, which accounts for the scale (MOVER; Zou and Donner 2008, Statistics
+in Medicine 27). With means m, interval ends l and u, and covariance V of the two means,
 
     low  = m_1 − m_2 − s √((m_1 − l_1)² + (u_2 − m_2)²),   high = m_1 − m_2 + s √((u_1 − m_1)² + (m_2 − l_2)²)
     s² = (V_11 + V_22 − 2 V_12) / (V_11 + V_22)
 
-so that people in both groups reduce the variance of the difference. (MOVER's own covariance term, the product of the
-two distances, has little effect if one distance is long and the other short: on a scale with one end, pairing would
-hardly reduce the uncertainty.) The p-value is 1 less the level at which the interval ends at 0.
+so people in both groups reduce the variance of the difference. (MOVER's own covariance term, the product of the two
+distances, has little effect if one distance is long and the other short: on a scale with one limit, pairing would
+hardly reduce the uncertainty.) The p-value is 1 minus the level at which the interval ends at 0.
 
-Trajectories over turns: the best against the worst conversations, or one kind of bot against another. Figures 3 and 4
-of Ghandeharioun et al. (2019): at each turn the mean over the conversations that reach it, with an interval. Few
-conversations reach late turns, and these are not representative, so every point includes its number of conversations.
+Trajectories over turns compare the best with the worst conversations, or two kinds of bots, as in figures 3 and 4 of
+Ghandeharioun et al. (2019): at each turn, the mean and interval over all conversations that reach it. Few conversations
+reach late turns, and these are not representative, so every point includes its number of conversations.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from evaluation.stats.means import MeanSpread, interval_ends, mean_interval, mea
 from evaluation.stats.zscores import rater_codes
 
 LEAST_P = 1e-12
-"""A smaller p-value is given as this: levels nearer to 1 cannot be told from 1."""
+"""Smallest reported p-value: levels closer to 1 are indistinguishable from 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ class Difference:
     """Difference of two means, first minus second.
 
     Attributes:
-        low, high: None if the error of a group's mean is unknown.
-        p: p-value of the hypothesis that the means are equal.
+        low, high: None if a group's standard error is unknown.
+        p: p-value for equal means.
     """
 
     low: float | None
@@ -56,16 +56,18 @@ def difference_of_means(
     level: float,
     scale: tuple[float, float] | None = None,
 ) -> Difference | None:
-    """Return the difference of two groups' means; None if one has fewer than two people or nothing varies.
+    """Compare two groups' means.
 
-    If the people of one group do not differ, only a scale with two ends gives an interval. Without it, p takes that
-    group to spread as the other one does.
+    Returns None if a group has fewer than two people or nothing varies.
+
+    If one group does not vary, there is an interval only on a scale with two limits. Otherwise p assumes that group's
+    variance equals the other's.
 
     Args:
         values: (n,) and (m,) finite, on the scale.
-        people: (n,) and (m,) the person of each value, by numbers that mean the same in both.
+        people: (n,) and (m,) person of each value; a number denotes the same person in both.
         level: confidence level of the interval.
-        scale: limits of the values, if there are any; one of them may be infinite.
+        scale: limits of the values, if any; one of them may be infinite.
     """
     sides = [_Side(*side, scale) for side in zip(values, people, strict=True)]
     if any(side.spread is None for side in sides):
@@ -112,7 +114,7 @@ class _Side:
         return interval_ends(self.mean, self.spread, level, self._scale)
 
     def reach(self, level: float) -> tuple[float, float]:
-        """Return the distances from the mean to the interval's lower and upper end; 0 without an interval."""
+        """Return the distances from the mean to the interval's ends; 0 without one."""
         ends = self.ends(level)
         return (0.0, 0.0) if ends is None else (self.mean - ends[0], ends[1] - self.mean)
 
@@ -127,7 +129,7 @@ def _fit_groups(values: tuple[np.ndarray, np.ndarray], people: tuple[np.ndarray,
 
 
 def _test_by_student(gap: Gap, level: float) -> Difference:
-    """Return the difference by Student's t."""
+    """Test the difference by Student's t."""
     from scipy.special import stdtr, stdtrit
 
     p = 2 * float(stdtr(gap.df, -abs(gap.difference) / gap.error))
@@ -136,7 +138,7 @@ def _test_by_student(gap: Gap, level: float) -> Difference:
 
 
 def _test_by_other_variance(gap: Gap, sides: Sequence[_Side]) -> Difference:
-    """Return the p-value of a difference of which one group takes the variance of the other."""
+    """Test the difference using the other group's variance for a constant group."""
     from scipy.special import stdtr
 
     spreads = [side.spread for side in sides if side.spread is not None]
@@ -152,7 +154,7 @@ def _p_value(ends: Callable[[float], tuple[float, float]]) -> float:
     from scipy.optimize import brentq
 
     def nearest(log_p: float) -> float:
-        """Return the distance of 0 from the interval, negative if the interval contains it."""
+        """Return the distance of 0 from the interval; negative if inside."""
         low, high = ends(1 - float(np.exp(log_p)))
         return max(low, -high)
 
@@ -165,19 +167,19 @@ def _p_value(ends: Callable[[float], tuple[float, float]]) -> float:
 
 
 N_EXTREME = 100
-"""Number of conversations of each group in the paper."""
+"""Number of conversations per group in the paper."""
 LEVEL = 0.90
 
 
 @dataclass(frozen=True, slots=True)
 class Extremes:
-    """The best and worst rated conversations.
+    """Conversations with the best and the worst ratings.
 
     Attributes:
-        best, worst: positions in the given scores, best first and worst first, without overlap.
-        lowest_best, highest_worst: scores at which the groups end; None if empty.
-        n_tied: number of conversations with the score at a group's end, among which places were drawn, best and worst.
-        reason: reason for fewer conversations than requested, or none.
+        best, worst: indices into the scores, best first and worst first, without overlap.
+        lowest_best, highest_worst: the groups' boundary scores; None if empty.
+        n_tied: number of conversations tied at each boundary, of which some were drawn.
+        reason: reason for returning fewer conversations than requested, if so.
     """
 
     best: np.ndarray
@@ -190,7 +192,7 @@ class Extremes:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """Mean and interval at each turn, all of length T; NaN if undefined.
+    """Mean and interval at each of T turns; NaN if undefined.
 
     Attributes:
         mean, low, high: over the conversations with a value at the turn; an interval needs two people who differ, or
@@ -205,7 +207,9 @@ class Course:
 
 
 def extremes(scores: Sequence[float] | np.ndarray, k: int = N_EXTREME, *, seed: int = 0) -> Extremes:
-    """Select the k highest and the k lowest scored conversations; the seed breaks ties at the border.
+    """Select the k highest and the k lowest scored conversations.
+
+    Ties at a boundary are broken at random, using the seed.
 
     Args:
         scores: (n,) scores; conversations with NaN are unrated and never selected.
@@ -242,12 +246,11 @@ def course(
     level: float = LEVEL,
     scale: tuple[float, float] | None = None,
 ) -> Course:
-    """Return the mean by turn with the standard interval of means (`intervals`).
+    """Return means by turn with the usual intervals of means (`intervals`).
 
     Args:
         rows: values of each conversation by turn, None or NaN if undefined; lengths may differ.
-        people: (n,) person of each conversation, because one person's conversations resemble each other; None if all
-            differ.
+        people: (n,) person of each conversation, because a person's conversations are correlated; None if all differ.
         level: confidence level of the interval.
         scale: limits of the values, if any; one of them may be infinite.
     """

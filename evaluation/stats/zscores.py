@@ -1,7 +1,7 @@
 """Ratings standardised or centred per rater, for raters with enough ratings.
 
-Ghandeharioun et al. (2019), section on normalisation per annotator: only annotators with at least ten ratings are kept.
-Excluded ratings are counted and explained, so that the rest is not mistaken for all.
+Ghandeharioun et al. (2019), section on normalisation per annotator, keep only annotators with at least ten ratings.
+Excluded ratings are counted and the reasons reported, so that the rest is not mistaken for all ratings.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from evaluation.findings import Reason
 from evaluation.number_format import pluralise
 
 MIN_RATINGS = 10
-"""Minimum number of ratings in the paper."""
+"""Minimum number of ratings per annotator in the paper."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,11 +24,11 @@ class RaterScores:
     """Ratings relative to their rater.
 
     Attributes:
-        values: shape of the input; NaN if the rating or its rater is excluded.
-        n_ratings: ratings given (rows with at least one value).
-        n_used: ratings with at least one score.
-        raters: those used, in the order of their first rating.
-        left_out: reason by rater; ratings by unknown raters are listed under "".
+        values: in the input's shape; NaN if the rating or its rater is excluded.
+        n_ratings: number of rows with at least one value.
+        n_used: number of rows with at least one z-score.
+        raters: included raters, in order of their first rating.
+        left_out: reason for exclusion by rater; "" for unknown raters.
     """
 
     values: np.ndarray
@@ -46,15 +46,15 @@ def rater_zscores(
     mode: Literal["z", "centre"] = "z",
     pooled: bool = False,
 ) -> RaterScores:
-    """Standardise each value by its rater: (value − rater's mean) / rater's standard deviation (n − 1).
+    """Standardise ratings per rater: (value − mean) / standard deviation (n − 1).
 
     Args:
         values: (k,) ratings, or (k, d) with d dimensions; NaN if undefined.
         raters: (k,) rater of each; None or NaN for an unknown rater, whose ratings are excluded.
         min_ratings: raters with fewer rows are excluded; at least 2.
-        mode: "centre" only subtracts the mean; a rater who always gives the same rating is kept, with zeros.
-        pooled: one mean and deviation over all dimensions of a rater, instead of one per dimension
-            (they must then share a scale). Ji et al. (2022) standardise so.
+        mode: "centre" only subtracts the mean, and gives zeros to a rater whose ratings are all equal.
+        pooled: use one mean and deviation over all of a rater's dimensions, as Ji et al. (2022) do; the dimensions must
+            share a scale.
 
     Raises:
         ValueError: if values and raters do not match, or min_ratings is below 2.
@@ -99,7 +99,10 @@ def rater_zscores(
 
 
 def rater_codes(raters: Sequence[Any]) -> np.ndarray:
-    """Return rater numbers, (k,), from 0 in order of appearance; each unknown rater gets its own number."""
+    """Return (k,) rater numbers from 0 in order of appearance.
+
+    Each unknown rater gets a separate number.
+    """
     codes: dict[Any, int] = {}
     numbers = np.empty(len(raters), dtype=int)
     for i, rater in enumerate(raters):
@@ -109,7 +112,7 @@ def rater_codes(raters: Sequence[Any]) -> np.ndarray:
 
 
 def is_unknown(rater: Any) -> bool:
-    """Return True if the rater is unknown: None, NaN or an empty name."""
+    """Return True for an unknown rater: None, NaN or an empty name."""
     return rater is None or rater != rater or rater == ""
 
 
@@ -122,7 +125,7 @@ def _rows_by_rater(raters: Sequence[Any], is_rated: np.ndarray) -> dict[str | No
 
 
 def _standardise(columns: np.ndarray, mode: Literal["z", "centre"]) -> np.ndarray:
-    """Standardise (n, d) column by column, with NaN left apart; a constant column has no z-scores."""
+    """Standardise (n, d) by column; a constant column gives NaN."""
     out = np.full(columns.shape, np.nan)
     for j, column in enumerate(columns.T):
         known = column[np.isfinite(column)]
