@@ -1,1 +1,1 @@
-"""One row per bot identity ever used, and where bots run."""
+"""One row per bot identity ever used, and the places where bots run."""

@@ -1,4 +1,4 @@
-"""Records of bot identities. They are written by use and never change."""
+"""Read-only records of bot identities, which are written on use and never change."""
 
 from __future__ import annotations
 

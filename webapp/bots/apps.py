@@ -1,4 +1,7 @@
-"""App configuration: bots are registered at their first use; encoders and prefix caches get their limits."""
+"""App configuration: registers bots at first use, and limits caches.
+
+Encoders and prefix caches get their memory limits.
+"""
 
 from __future__ import annotations
 

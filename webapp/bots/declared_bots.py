@@ -266,7 +266,10 @@ def _mistakes(kind: str, params: Mapping[str, Any], secret: Secret | None) -> It
 
 
 def _literal_host(url: Any) -> str:
-    """Return the IP address that a URL names; empty for a name, which is looked up at each connection."""
+    """Return the IP address that a URL names.
+
+    Empty for a host name, which is looked up at each connection.
+    """
     try:
         host = urlsplit(str(url)).hostname or ""
         return "127.0.0.1" if host == "localhost" else str(ip_address(host))
@@ -288,7 +291,9 @@ def declared_bot_save(
     secret: Secret | None = None,
     row: DeclaredBot | None = None,
 ) -> DeclaredBot:
-    """Store a new or changed bot; a new identity needs a new test reply.
+    """Store a new or changed bot.
+
+    A new identity needs a new test reply.
 
     Raises:
         ValuesError: with all mistakes; nothing is stored.
@@ -297,7 +302,7 @@ def declared_bot_save(
     if row is None:
         declared_discover()
         if bot_id in registry:
-            raise ValuesError([Mistake("id", f"the id {quote(bot_id)} is not available; choose another one")])
+            raise ValuesError([Mistake("id", f"the id {quote(bot_id)} is not available; choose another id")])
         row = DeclaredBot(bot_id=bot_id, revision=0)
     before = registry.get(bot_id).identity.key if bot_id in registry else ""
     row.kind, row.title, row.params, row.secret = kind, title or bot_id, dict(params), secret
@@ -309,13 +314,16 @@ def declared_bot_save(
                 bot_put_back(bot_id=bot_id)
                 BotHealth.objects.filter(bot_id=bot_id).delete()
     except IntegrityError:
-        raise ValuesError([Mistake("id", f"the id {quote(bot_id)} is not available; choose another one")]) from None
+        raise ValuesError([Mistake("id", f"the id {quote(bot_id)} is not available; choose another id")]) from None
     declared_discover()
     return row
 
 
 def declared_bot_archive(*, row: DeclaredBot, is_archived: bool) -> None:
-    """Archive a bot or restore it; its id and conversations are kept."""
+    """Archive a bot or restore it.
+
+    Its id and conversations are kept.
+    """
     row.archived_at = database_now() if is_archived else None
     row.revision += 1
     row.save(update_fields=["archived_at", "revision", "updated_at"])
@@ -328,11 +336,14 @@ _registered: dict[str, int] = {}
 _projects: dict[str, str | None] = {}
 """Project of each declared bot; None for a bot that all projects share."""
 broken: dict[str, tuple[str, str, str]] = {}
-"""Rows that make no bot here: title, kind and the reason, by id."""
+"""Rows that cannot be used as bots here: title, kind and reason, by id."""
 
 
 def is_visible(bot_id: str) -> bool:
-    """Return True if the active project can use the bot: its own, a shared one, or one that is not declared here."""
+    """Return True if the active project can use the bot.
+
+    It can use its own and shared ones, and bots that were not added in the browser.
+    """
     project = active_project()
     return project is None or bot_id not in _registered or _projects.get(bot_id) in (None, project)
 
@@ -343,12 +354,18 @@ def is_declared(bot_id: str) -> bool:
 
 
 def declared_bot_of(bot_id: str) -> DeclaredBot | None:
-    """Return the row of a bot that was added here, also of one in the archive; None if there is none."""
+    """Return the row of a bot added here, archived or not.
+
+    None if there is none.
+    """
     return DeclaredBot.objects.filter(bot_id=bot_id).first()
 
 
 def own_declared_bot(bot_id: str) -> DeclaredBot | None:
-    """Return the row of a bot that the active project owns, also of one in the archive; a shared bot is not its own."""
+    """Return the row of the active project's own bot, archived or not.
+
+    A bot that another project shares is not its own.
+    """
     row = declared_bot_of(bot_id)
     return row if row is not None and active_project() in (None, row.project_id) else None
 
@@ -410,7 +427,7 @@ def _register(row: DeclaredBot) -> None:
         if is_ours:
             registry.discard(row.bot_id)
         broken[row.bot_id] = (row.title, row.kind, str(error))
-        log.warning("the bot %s cannot be used: %s", row.bot_id, error)
+        log.warning("bot %s cannot be used: %s", row.bot_id, error)
     else:
         registry.put(bot)
 

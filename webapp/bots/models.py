@@ -1,4 +1,4 @@
-"""One row per bot identity ever used, and what paid bots have spent."""
+"""One row per bot identity ever used, and the cost of paid bots."""
 
 from __future__ import annotations
 
@@ -48,7 +48,10 @@ class Secret(TimeStamped, OfProject):
 
 
 class DeclaredBot(TimeStamped, OfProject):
-    """Bot added in the browser: an entry in `bots.yaml` form, and its secret."""
+    """Bot added in the browser, with its secret.
+
+    It is stored in the form of an entry in `bots.yaml`.
+    """
 
     bot_id = models.CharField(max_length=64, unique=True)
     kind = models.CharField(max_length=50)
@@ -109,7 +112,7 @@ class Spending(models.Model):
 
 
 class BotHealth(models.Model):
-    """Health of a bot, updated by its replies to participants: one row per bot that has had a request.
+    """Health of a bot, updated by its replies to participants.
 
     A bot whose replies fail again and again is disabled: no new participant gets it until a reply works.
     """
@@ -147,7 +150,7 @@ class BotAside(models.Model):
 
     class EndedBy(models.TextChoices):
         REPLY = "reply", _("A reply that worked")
-        PERSON = "person", _("Put back by a user")
+        PERSON = "person", _("Re-enabled by a user")
 
     bot_id = models.CharField(max_length=100)
     began_at = models.DateTimeField()
@@ -156,7 +159,7 @@ class BotAside(models.Model):
     of_n = models.PositiveIntegerField(
         default=0, help_text=_("Number of last replies among which they failed; 0 if they failed in a row.")
     )
-    needs_person = models.BooleanField(default=False, help_text=_("Only a user can put the bot back."))
+    needs_person = models.BooleanField(default=False, help_text=_("Only a user can re-enable the bot."))
     ended_at = models.DateTimeField(null=True, blank=True)
     ended_by = models.CharField(max_length=10, choices=EndedBy, blank=True)
     put_back_by = models.ForeignKey(
@@ -164,8 +167,8 @@ class BotAside(models.Model):
     )
 
     class Meta:
-        verbose_name = _("bot set aside")
-        verbose_name_plural = _("bots set aside")
+        verbose_name = _("disabled bot")
+        verbose_name_plural = _("disabled bots")
         ordering = ["-began_at"]
         constraints = [
             models.UniqueConstraint(fields=["bot_id"], condition=Q(ended_at=None), name="bot_aside_once_at_a_time"),
@@ -183,8 +186,8 @@ class Alert(models.Model):
     """Alert about a bot or the installation, one row per channel."""
 
     class Event(models.TextChoices):
-        SET_ASIDE = "bot_set_aside", _("Set aside")
-        CAME_BACK = "bot_came_back", _("Came back")
+        SET_ASIDE = "bot_set_aside", _("Disabled")
+        CAME_BACK = "bot_came_back", _("Re-enabled")
         PROCESS_SILENT = "process_silent", _("Process silent")
         PROCESS_BACK = "process_back", _("Process running again")
         DISK_LOW = "disk_low", _("Disk nearly full")

@@ -36,7 +36,9 @@ if TYPE_CHECKING:
 
 LONGEST_CARD = 100_000
 MOST_PAID_TRIES = 10
-"""A bot that was set aside and may cost money is tried so often by itself (five hours); then a person must."""
+"""Number of automatic test replies of a disabled bot that may cost money (five hours); then a researcher must enable
+it.
+"""
 
 log = logging.getLogger(__name__)
 _TELLING = ("model", "base_url", "temperature", "decoding", "window", "max_new_tokens")
@@ -76,12 +78,15 @@ class BotEntry:
 
     @property
     def is_tried(self) -> bool:
-        """True if the bot has replied once, or is built in and cannot fail by its configuration."""
+        """True if the bot has replied, or is built in and cannot be misconfigured."""
         return not self.needs_trial or (self.health is not None and self.health.answered_at is not None)
 
     @property
     def is_set_aside(self) -> bool:
-        """True if its replies failed again and again: no new participant gets it until one works."""
+        """True if it is disabled because its replies kept failing.
+
+        It gets no new participants until a reply works.
+        """
         return self.health is not None and self.health.set_aside_at is not None
 
     @property
@@ -101,7 +106,7 @@ class BotEntry:
         if not health.n_failed or health.failed_since is None:
             if health.set_aside_at is None:
                 return ""
-            # Its latest reply worked, but too many before it failed.
+            # Its latest reply worked, but too many earlier ones failed.
             return _("kept failing, the last time with: {reason}").format(reason=health.reason)
         template = ngettext(
             "failed at its last reply, {since}: {reason}",
@@ -116,27 +121,32 @@ def bots_discover() -> None:
     """Register the configured bots of `CONFAB_BOTS` and those added in the browser.
 
     Raises:
-        EntriesError: as `bots_file_discover`.
+        EntriesError: as in `bots_file_discover`.
     """
     bots_file_discover()
     declared_discover()
 
 
 def bots_refresh(bot_id: str) -> None:
-    """Register what a look-up of a bot needs; called by the registry in every process."""
+    """Register what the look-up of a bot needs.
+
+    The registry calls this in every process.
+    """
     try:
         bots_file_discover()
-    except EntriesError as error:  # the look-up may be of a bot that needs no file
+    except EntriesError as error:  # the bot may not need the file
         log.warning("%s", error)
     if bot_id and (is_declared(bot_id) or bot_id not in registry):
         try:
             declared_discover()
-        except (DatabaseError, RuntimeError) as error:  # a look-up works without a database, too
+        except (DatabaseError, RuntimeError) as error:  # a look-up also works without a database
             log.warning("bots added in the browser are not available here: %s", error)
 
 
 def bots_file_discover() -> None:
-    """Register the configured bots of `CONFAB_BOTS`; those added to the file later, at the next use.
+    """Register the configured bots of `CONFAB_BOTS`.
+
+    Bots added to the file later are registered at their next use.
 
     Raises:
         EntriesError: if the file cannot be read, or if `CONFAB_BOTS` names a file that does not exist.
@@ -164,13 +174,16 @@ def bots_file_discover() -> None:
 
 
 def bots_broken_warn() -> None:
-    """Log the broken entries of `bots.yaml`; a command names one only if it needs that bot."""
+    """Log the broken entries of `bots.yaml`.
+
+    A command reports one only if it needs that bot.
+    """
     for broken in configured_bots.broken:
         log.warning("left out: %s", broken)
 
 
 def bot_entry_list() -> list[BotEntry]:
-    """Return the bots of the active project and the broken entries of `bots.yaml`, by id.
+    """Return the active project's bots and broken entries, by id.
 
     Broken entries are never available.
     """
@@ -179,7 +192,7 @@ def bot_entry_list() -> list[BotEntry]:
     entries = [bot_entry(bot, healths.get(bot.name)) for bot in bot_list() if is_visible(bot.name)]
     known_ids = {entry.id for entry in entries}
     for broken in configured_bots.broken:
-        # A broken entry without an id, or with that of another bot, is named by its number.
+        # A broken entry without an id, or with another bot's id, is named by its number.
         name = broken.id if broken.id and broken.id not in known_ids else f"entry-{broken.number}"
         known_ids.add(name)
         entries.append(BotEntry(name, name, broken.kind, False, available=False, reason=str(broken), params={}))
@@ -220,7 +233,10 @@ def _unavailable_reason(bot: Bot) -> str | None:
 
 
 def bots_to_try(pool: str | None) -> list[str]:
-    """Return the disabled bots of the pool whose next test reply is due; None stands for all pools."""
+    """Return the pool's disabled bots whose next test reply is due.
+
+    None stands for all pools.
+    """
     due = BotHealth.objects.filter(set_aside_at__isnull=False, try_at__lte=database_now())
     return [
         bot_id
@@ -270,7 +286,10 @@ def alerts_newest(n: int) -> list[Alert]:
 
 
 def _cap_reason(bot: Bot) -> str | None:
-    """Explain that the cost limit leaves no room for a reply, or return None."""
+    """Explain that the cost limit leaves no room for a reply.
+
+    None if it does.
+    """
     if not isinstance(bot, PaidBot) or bot.max_cost is None:
         return None
     spent = spending_spent(Spending.Of.BOT, bot.name)
@@ -287,12 +306,12 @@ def _paid(bot_ids: Collection[str]) -> list[PaidBot]:
 
 
 def bots_unpriced(bot_ids: Collection[str]) -> list[str]:
-    """Return those of the bots that may cost money at an unknown price."""
+    """Return the bots that may cost money at an unknown price."""
     return [bot.name for bot in _paid(bot_ids) if bot.least_bound.cost is None]
 
 
 def bots_least_cost(bot_ids: Collection[str]) -> dict[str, float]:
-    """Return, for those that may cost money, the most that their cheapest reply may cost."""
+    """Return the maximum cost of the cheapest reply, for paid bots."""
     return {bot.name: bot.least_bound.cost or 0.0 for bot in _paid(bot_ids)}
 
 
@@ -303,7 +322,10 @@ def spending_spent(kind: str, key: str) -> float:
 
 
 def spending_by_key(kind: str, keys: Collection[str] | None = None) -> dict[str, Spending]:
-    """Return the accounts there are, by bot id or study number; None stands for all keys."""
+    """Return existing accounts by bot id or study number.
+
+    None stands for all keys.
+    """
     rows = Spending.objects.filter(of=kind)
     if keys is not None:
         rows = rows.filter(key__in=list(keys))
@@ -311,7 +333,7 @@ def spending_by_key(kind: str, keys: Collection[str] | None = None) -> dict[str,
 
 
 def bot_name(bot_id: str) -> str:
-    """Return the bot's title, or its id once it is no longer registered."""
+    """Return the bot's title, or the id of an unregistered bot."""
     return registry.get(bot_id).title if bot_id in registry and is_visible(bot_id) else bot_id
 
 
@@ -319,7 +341,7 @@ def bot_find(bot_id: str) -> Bot:
     """Return the registered bot.
 
     Raises:
-        UnknownName: there is none, or its entry in `bots.yaml` is broken; the message names the nearest ones.
+        UnknownName: there is no such bot, or its entry in `bots.yaml` is broken; the message suggests similar ids.
     """
     return _bot_known(bot_id)
 
@@ -347,7 +369,10 @@ def _bot_known(bot_id: str) -> Bot:
 
 
 def _get_visible_bot(bot_id: str) -> Bot:
-    """Return a bot of the active project; a bot of another project is unknown, and never suggested."""
+    """Return a bot of the active project.
+
+    Bots of other projects are unknown, and never suggested.
+    """
     try:
         bot = bot_get(bot_id)
         if is_visible(bot_id):
@@ -361,7 +386,7 @@ def _get_visible_bot(bot_id: str) -> Bot:
 
 
 def bots_unknown(bot_ids: Collection[str]) -> list[str]:
-    """Return a sentence for each of `bot_ids` that no bot here has, with the nearest names."""
+    """Return a sentence for each unknown bot id, with similar ones."""
     bots_discover()
     errors = []
     for bot_id in bot_ids:
@@ -373,14 +398,17 @@ def bots_unknown(bot_ids: Collection[str]) -> list[str]:
 
 
 def bots_taking_images(bot_ids: Collection[str]) -> list[str]:
-    """Return those of the bots that see the images of messages."""
+    """Return the bots that can see images in messages."""
     bots_discover()
     return [bot_id for bot_id in bot_ids if bot_id in registry and getattr(registry.get(bot_id), "takes_images", False)]
 
 
 def bot_available_ids(bot_ids: list[str]) -> list[str]:
-    """Return those of `bot_ids` that can be offered to participants now, in the same order."""
-    # Only these are looked at: whether a bot is available may take a look at its files.
+    """Return the bots that can be assigned to participants now.
+
+    The order is kept.
+    """
+    # Check only these bots: checking may read their files.
     bots_discover()
     set_aside = BotHealth.objects.filter(bot_id__in=bot_ids, set_aside_at__isnull=False)
     disabled_ids = set(set_aside.values_list("bot_id", flat=True))
@@ -403,7 +431,10 @@ def bot_pools() -> list[str]:
 
 
 def text_store() -> TextStore:
-    """Return the store in the data folder; every process of a host shares its file."""
+    """Return the store in the data folder.
+
+    All processes of a host share its file.
+    """
     from chatbots.encoders.cache import TextStore
 
     return TextStore(settings.DATA_DIR / TEXT_STORE_PATH)

@@ -1,9 +1,9 @@
 """Writes of bots: identities, costs of paid bots, and health.
 
-Bots that keep failing are disabled, and enabled again. Two rules disable a bot. Failures in a row mean that it is
-down: a test reply that works, or any other reply, enables it. Failures among its latest replies mean that it cannot
-be relied on, which one good reply does not mend: that bot waits for a researcher, and so does one that was disabled
-twice within a day.
+Bots that keep failing are disabled, and enabled again. Two rules disable a bot. Failures in a row mean that it is down:
+any successful reply, such as a test reply, enables it. Failures among its latest replies mean that it is unreliable,
+and one good reply does not change that: such a bot waits for a researcher, and so does one that was disabled twice
+within a day.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def bot_version_record(*, bot: Bot) -> BotVersion:
-    """Return the row of this bot as it is now, made on first use."""
+    """Return the row of the bot's current identity, created on first use."""
     identity = bot.identity
     version, _ = BotVersion.objects.get_or_create(
         key=identity.key,
@@ -48,7 +48,10 @@ def bot_version_record(*, bot: Bot) -> BotVersion:
 
 
 def bot_version_record_imported(*, bot_id: str, source: str) -> BotVersion:
-    """Return the row of a bot that is known only by name, from imported conversations of `source`."""
+    """Return the row of a bot that is known only by name.
+
+    It comes from imported conversations of `source`.
+    """
     identity = Identity(bot_id, "imported", {"source": source})
     version, _ = BotVersion.objects.get_or_create(
         key=identity.key,
@@ -65,12 +68,12 @@ def bot_version_record_imported(*, bot_id: str, source: str) -> BotVersion:
 
 @dataclass(frozen=True, slots=True)
 class Purse:
-    """An account that a call is charged to.
+    """Account that a call is charged to.
 
     Attributes:
         kind, key: identify the account.
-        cap: the most that may be spent from it, in the currency of the prices; None: no cap.
-        name: what an error calls it, "the cap of study pilot".
+        cap: cost limit in the currency of the prices; None without one.
+        name: name in error messages, such as "the cap of study pilot".
     """
 
     kind: str
@@ -88,13 +91,13 @@ class Reservation:
 
 
 def spending_reserve(*, purses: Sequence[Purse], bound: ReplyCost) -> Reservation:
-    """Set a call's bound aside on every account, or on none.
+    """Reserve a call's maximum cost on every account, or on none.
 
     One conditional UPDATE an account: however many processes ask at once, no cap is passed. Accounts are always locked
     in the order of their numbers, since calls that share some of them would otherwise wait for each other.
 
     Raises:
-        CapReached: if one of the caps leaves less, or the bound is unknown where there is a cap.
+        CapReached: if a limit leaves less, or the maximum cost is unknown and there is a limit.
     """
     amount = math.ceil((bound.cost or 0.0) * NANO)
     for purse in purses:
@@ -112,14 +115,14 @@ def spending_reserve(*, purses: Sequence[Purse], bound: ReplyCost) -> Reservatio
             if not rows.update(spent_nano=F("spent_nano") + amount):
                 account.refresh_from_db()
                 raise CapReached(
-                    f"{purse.name}, {purse.cap:g}, is reached: {account.spent:.6g} is spent or set "
-                    f"aside, and this reply may cost {amount / NANO:.6g}"
+                    f"{purse.name}, {purse.cap:g}, is reached: {account.spent:.6g} is spent or reserved, and this "
+                    f"reply may cost {amount / NANO:.6g}"
                 )
     return Reservation(tuple(account.pk for account in accounts), amount)
 
 
 def spending_settle(*, reservation: Reservation, cost: ReplyCost) -> None:
-    """Put what a call took in the place of its bound."""
+    """Replace a call's reserved cost by its actual cost."""
     change = round((cost.cost or 0.0) * NANO) - reservation.amount_nano
     n_calls = int(cost.tokens_in + cost.tokens_out > 0)
     with transaction.atomic():
@@ -135,26 +138,28 @@ def spending_settle(*, reservation: Reservation, cost: ReplyCost) -> None:
 
 
 SET_ASIDE_CHATS = 2
-"""In so many chats a bot must have failed: what one person writes may be all that it fails at."""
+"""Minimum number of chats with failures: a bot may fail only at what one participant writes."""
 FIRST_TRY_AFTER = timedelta(minutes=1)
 LONGEST_TRY_AFTER = timedelta(hours=1)
-"""The first trial comes after a minute, each further one after twice as long, and at last every hour."""
+"""Maximum time between test replies: the first comes after a minute, and each wait is twice as long as the previous."""
 AGAIN_WITHIN = timedelta(days=1)
-"""A bot that was set aside so long ago, or less, and is set aside again waits for a person."""
+"""A bot that is disabled again within this time waits for a researcher."""
 
 REASON_REMOVED = "The error text was removed when participants were erased, because it might have quoted them."
 
 bot_set_aside = Signal()
-"""Sent with `aside`, in the transaction that sets a bot aside."""
+"""Signal with `aside`, sent in the transaction that disables a bot."""
 bot_came_back = Signal()
-"""Sent with `aside`, in the transaction that ends it."""
+"""Signal with `aside`, sent in the transaction that enables it."""
 
 
 def bot_answered(*, bot_id: str, seconds: float | None = None, rejected_params: Collection[str] = ()) -> None:
-    """Store that the bot gave a reply; one that was disabled is enabled, unless it waits for a researcher.
+    """Store that the bot replied.
+
+    A disabled bot is enabled, unless it waits for a researcher.
 
     Args:
-        seconds: until the whole reply was there; None: not known.
+        seconds: time until the whole reply was complete; None if unknown.
         rejected_params: fields of the request that its model rejected.
     """
     now, rejected = database_now(), list(rejected_params)
@@ -177,10 +182,12 @@ def bot_answered(*, bot_id: str, seconds: float | None = None, rejected_params: 
 
 
 def bot_failed(*, bot_id: str, reason: str, chat: str) -> None:
-    """Store that a reply of the bot failed; one that keeps failing is disabled, once however many fail at a time.
+    """Store that a reply of the bot failed.
+
+    A bot that keeps failing is disabled, only once even if several replies fail at the same time.
 
     Args:
-        chat: which one, so that one chat alone disables no bot.
+        chat: the chat, since failures in a single chat disable no bot.
     """
     now = database_now()
     with transaction.atomic():
@@ -199,7 +206,10 @@ def bot_failed(*, bot_id: str, reason: str, chat: str) -> None:
 
 
 def bot_put_back(*, bot_id: str, user: User | None = None) -> bool:
-    """Enable a bot that was disabled, and forget its failures; False if it was not disabled."""
+    """Enable a disabled bot and forget its failures.
+
+    False if it was not disabled.
+    """
     with transaction.atomic():
         health = BotHealth.objects.select_for_update().filter(bot_id=bot_id).first()
         if health is None or health.set_aside_at is None:
@@ -211,7 +221,10 @@ def bot_put_back(*, bot_id: str, user: User | None = None) -> bool:
 
 
 def bot_try_claim(*, bot_id: str) -> bool:
-    """Take the trial that is due and set the time of the next; False if another host was faster."""
+    """Claim the due test reply and schedule the next one.
+
+    False if another host was faster.
+    """
     now = database_now()
     due = BotHealth.objects.filter(bot_id=bot_id, try_at__lte=now)
     n_tries = due.values_list("n_tries", flat=True).first()
@@ -223,7 +236,7 @@ def bot_try_claim(*, bot_id: str) -> bool:
 
 
 def bot_reasons_forget(bot_ids: Collection[str]) -> None:
-    """Remove these bots' error messages: a participant was erased, and the messages may quote them."""
+    """Remove these bots' error messages, which may quote an erased participant."""
     for manager in (BotHealth.objects, BotAside.objects):
         rows_with_reason = manager.filter(bot_id__in=bot_ids).exclude(reason="")
         rows_with_reason.update(reason=REASON_REMOVED)
@@ -235,13 +248,16 @@ def _locked(bot_id: str) -> BotHealth:
 
 
 def _with(latest: list[str], chat: str) -> list[str]:
-    """Return the latest replies with one more: the chat that it failed in, or nothing; all of them good: none."""
+    """Return the latest replies with one more.
+
+    An entry is the chat in which a reply failed, or empty. The list is empty if no reply failed.
+    """
     newest = [*latest, chat][-settings.CONFAB_ASIDE_OF :]
     return newest if any(newest) else []
 
 
 def _set_aside_if_due(health: BotHealth) -> None:
-    """Disable the bot where one of the two rules says so."""
+    """Disable the bot if one of the two rules applies."""
     failed = [chat for chat in health.latest if chat]
     in_a_row = health.n_failed >= settings.CONFAB_ASIDE_IN_A_ROW
     in_a_row = in_a_row and len(health.failed_in) >= SET_ASIDE_CHATS
@@ -267,7 +283,7 @@ def _set_aside_if_due(health: BotHealth) -> None:
 
 
 def _back(health: BotHealth, aside: BotAside | None, ended_by: str, user: User | None = None) -> None:
-    """Enable a bot again: none of its earlier failures counts any more."""
+    """Enable a bot again; its earlier failures no longer count."""
     health.set_aside_at = health.try_at = health.failed_since = None
     health.n_tries = health.n_failed = 0
     health.failed_in, health.latest = [], []

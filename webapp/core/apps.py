@@ -28,7 +28,7 @@ class CoreConfig(AppConfig):
         for name, meant in settings.CONFAB_MISSPELT.items():
             logger.warning("%s is set but not a Confab setting; did you mean %s?", name, meant)
         post_migrate.connect(project_ensure, sender=self)
-        # Django's own receiver, which makes the permissions, was connected before.
+        # Django's own receiver, which creates the permissions, was connected earlier.
         post_migrate.connect(groups_ensure, sender=self)
         user_logged_in.connect(note_sign_in)
         request_started.connect(leave_project)

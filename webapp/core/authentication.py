@@ -38,17 +38,19 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 CREDENTIAL_PREFIX = "confab_"
-"""What every token begins with, so that people and scanners of secrets know one."""
+"""Prefix of every token, by which people and secret scanners recognise one."""
 LONGEST_TOKEN_DAYS = 3650
 _USE_NOTED_EVERY = timedelta(minutes=1)
 
 
 def token_make(*, user: User, name: str, rights: Sequence[str], days: int | None = None) -> tuple[ApiToken, str]:
-    """Create a token; return its row and its text, which is not stored.
+    """Create a token.
+
+    Return its row and its text, which is not stored.
 
     Args:
-        rights: `Right.READ` is always among them.
-        days: until it expires; None: never.
+        rights: `Right.READ` is always included.
+        days: days until it expires; None: never.
 
     Raises:
         Refused: `bad_token`: no name, an unknown right or one that the person lacks, or an impossible number of days.
@@ -150,7 +152,10 @@ class LoginHandler(AxesDatabaseHandler):
     """Login handler of axes, with an additional limit per account."""
 
     def is_locked(self, request: HttpRequest, credentials: dict[str, Any] | None = None) -> bool:
-        """Return True if the login is locked, so that passwords are not checked."""
+        """Return True if the login is locked.
+
+        Passwords are not checked then.
+        """
         if super().is_locked(request, credentials):
             return True
         username = get_client_username(request, credentials)
@@ -158,7 +163,10 @@ class LoginHandler(AxesDatabaseHandler):
 
 
 def n_wrong_passwords(username: str | None) -> int:
-    """Count the wrong passwords for this account within the last hour; those refused unseen are not logged."""
+    """Count the account's wrong passwords within the last hour.
+
+    Those refused without a check are not logged.
+    """
     since = database_now() - ACCOUNT_WINDOW
     return AccessFailureLog.objects.filter(username=username, attempt_time__gt=since).count()
 
@@ -209,7 +217,9 @@ def _with_cookie(request: HttpRequest, response: HttpResponse) -> HttpResponse:
 
 
 def client_address(request: HttpRequest) -> str | None:
-    """Return the client's address: the peer's, or the one that the declared proxies report.
+    """Return the client's address.
+
+    Each proxy appends the address of its peer to X-Forwarded-For; clients can forge everything before that.
 
     Each proxy adds the address it heard from to the right of X-Forwarded-For; any client can forge what stands
     further left.

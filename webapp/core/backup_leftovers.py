@@ -11,14 +11,14 @@ from pathlib import Path
 from django.conf import settings
 
 LEFTOVERS_KEPT = timedelta(days=1)
-"""Copies of the database that a backup or a restore left unfinished for so long are of a killed process."""
+"""Age at which unfinished copies of the database must belong to a killed process."""
 
 
 def backups_sweep(folder: Path | None = None) -> int:
     """Remove database copies left by killed processes; return the number.
 
     Args:
-        folder: of a backup outside the data folder; only folders with Confab's own names are removed there.
+        folder: folder of a backup outside the data folder; only folders with Confab's own names are removed there.
     """
     leftovers: list[Path] = [*folder.glob("confab-backup-*/")] if folder is not None else []
     leftovers += [*backups_folder().glob("confab-backup-*/"), *backups_folder().glob("*.zip.part")]
@@ -36,7 +36,10 @@ def backups_sweep(folder: Path | None = None) -> int:
 
 
 def backups_folder() -> Path:
-    """Return the folder of backups in the data folder; made if there is none."""
+    """Return the folder of backups in the data folder.
+
+    It is created if missing.
+    """
     folder = Path(settings.DATA_DIR) / "backups"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder

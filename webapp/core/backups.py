@@ -1,8 +1,8 @@
-"""Backups of everything one installation holds: one archive of the database and the small files of the data folder.
+"""Backups: archives of the database and small files of the data folder.
 
-An archive has `manifest.json` (what made it, the rows of every table, the digest of every part), the database as SQLite
-file or as `pg_dump` in its custom format, and the files of the data folder that no command can make again: keys and the
-lists of bots and metrics. Large files, such as checkpoints, are named in the manifest and stay where they are.
+An archive has `manifest.json` (version, number of rows per table, digest of every part), the database as SQLite file or
+in `pg_dump`'s custom format, and the files of the data folder that no command can recreate: keys and the lists of bots
+and metrics. Large files, such as checkpoints, are only listed in the manifest.
 """
 
 from __future__ import annotations
@@ -42,23 +42,24 @@ from webapp.core.restore_marker import RestoreMarker
 _MANIFEST = "manifest.json"
 _FILES = "files/"
 _DISPOSABLE = {"backups", "broker", "cache", "exports", "imports", "static"}
-"""Folders of the data folder that Confab makes again, or that hold backups themselves."""
+"""Folders of the data folder that Confab recreates, or that contain backups."""
 _KEY = "secret_key"
 _DATABASE_FILES = {"sqlite": "database.sqlite3", "postgresql": "database.dump"}
 
 
 @dataclass(frozen=True)
 class Backup:
-    """Content of a backup, as its manifest says.
+    """Content of a backup, according to its manifest.
 
     Attributes:
         made_by: version and commit of the Confab that made it.
         vendor: `sqlite` or `postgresql`; an archive can be restored into the same kind only.
-        migrations: those that had been applied, as `app.name`.
-        tables: rows of every table; on PostgreSQL counted right after the dump, so what came in between is in them.
-        parts: the SHA-256 of every file in the archive, the manifest excepted.
-        elsewhere: files of the data folder that are not in it, with their size in bytes.
-        key: tells whether links are signed by the key they were signed by then; empty in archives of before.
+        migrations: applied migrations, as `app.name`.
+        tables: number of rows of every table; on PostgreSQL counted right after the dump, so rows added meanwhile
+            count.
+        parts: SHA-256 of every file in the archive except for the manifest.
+        elsewhere: files of the data folder that are not included, with their sizes in bytes.
+        key: digest of the signing key, to detect a different key; empty in archives of earlier versions.
     """
 
     made_at: str
@@ -73,13 +74,13 @@ class Backup:
 
 @dataclass(frozen=True)
 class Restored:
-    """Result of a restoration.
+    """Result of restoring a backup.
 
     Attributes:
-        backup: what it read.
-        kept_before: where the state before was kept; None: there was none.
-        was_damaged: the database before could not be read; its file was kept as it was.
-        same_key: whether links and pseudonyms are signed as they were; None: the archive does not say.
+        backup: the restored backup.
+        kept_before: path of the previous state; None without one.
+        was_damaged: whether the previous database was unreadable; its file was kept.
+        same_key: whether links and pseudonyms are signed with the same key; None if unknown.
     """
 
     backup: Backup
@@ -89,15 +90,17 @@ class Restored:
 
 
 def backup_make(file: Path | None = None, *, label: str = "confab") -> tuple[Path, Backup]:
-    """Write a backup archive with owner-only access, while Confab may run.
+    """Write a backup archive while Confab may run.
+
+    Only the owner can read it.
 
     Args:
         file: path of the archive; by default `LABEL-TIME.zip` in the folder `backups` of the data folder.
 
-    Returns the archive's path and what it holds.
+    Returns the archive's path and its content.
 
     Raises:
-        Refused: if the file exists already, or the database's own program is missing or fails.
+        Refused: if the file exists, or the database's own program is missing or fails.
     """
     now = datetime.now(UTC)
     if file is None:
@@ -134,7 +137,7 @@ def backup_make(file: Path | None = None, *, label: str = "confab") -> tuple[Pat
                 for name, part in parts.items():
                     archive.write(part, name)
             unfinished.rename(file)
-        except BaseException:  # most likely a full disk: remove the useless partial archive
+        except BaseException:  # most likely a full disk: remove the unusable partial archive
             unfinished.unlink(missing_ok=True)
             raise
     return file, backup
@@ -144,7 +147,7 @@ def backup_read(file: Path) -> Backup:
     """Return an archive's manifest after checking its integrity.
 
     Raises:
-        Refused: if it is no backup of Confab's, or a part of it is not what was written.
+        Refused: if it is not a Confab backup, or a part of it has changed.
     """
     if not is_zip(file):
         raise Refused("no_backup", f"{file} is not a Confab backup: it is not a zip file, or it is damaged")
@@ -184,7 +187,7 @@ def backup_restore(file: Path) -> Restored:
     migration.
 
     Raises:
-        Refused: if the archive is damaged, of another kind of database or made by a later Confab.
+        Refused: if the archive is damaged, from another kind of database or from a later version.
     """
     backup = backup_read(file)
     if backup.vendor != connection.vendor:
@@ -287,7 +290,10 @@ def _migrations_known() -> set[str]:
 
 
 def _database_write(file: Path) -> None:
-    """Write a consistent copy of the database to a new file, while others may write."""
+    """Write a consistent copy of the database to a new file.
+
+    Others may write meanwhile.
+    """
     if connection.vendor == "sqlite":
         connection.ensure_connection()
         file.touch(mode=0o600)
@@ -305,14 +311,14 @@ _OWN_FUNCTIONS = """
         ON namespace.oid = procedure.pronamespace AND namespace.nspname = current_schema()
     LEFT JOIN pg_depend dependency ON dependency.objid = procedure.oid AND dependency.deptype = 'e'
     WHERE dependency.objid IS NULL
-"""  # deptype e: of an extension, which the archive expects to be there
+"""  # deptype e: object of an extension, which the archive expects to exist
 
 
 def _database_replace(file: Path) -> None:
-    """Replace everything in the database by the copy, in one transaction.
+    """Replace the whole database by the copy, in one transaction.
 
     Raises:
-        Refused: if it fails; the database is as it was.
+        Refused: if it fails; the database is then unchanged.
     """
     if connection.vendor == "sqlite":
         connection.ensure_connection()
@@ -330,7 +336,7 @@ def _database_replace(file: Path) -> None:
             script.write(f"BEGIN;\n{statements}\n".encode())
             script.flush()
             _check_exit("pg_restore", _start(["pg_restore", "--no-owner", "--file=-", str(file)], stdout=script))
-            # The last line: a process killed before it leaves the old database.
+            # Send this line last: a process killed before it leaves the old database.
             script.write(b"\nCOMMIT;\n")
     finally:
         psql.wait()
@@ -353,7 +359,7 @@ def _drop_statements() -> str:
 
 
 def _start_client(name: str, arguments: list[str], **streams: Any) -> subprocess.Popen[bytes]:
-    """Start one of PostgreSQL's programs with the address of the database."""
+    """Start one of PostgreSQL's programs with the database's address."""
     (_psql, *options), variables = DatabaseClient.settings_to_cmd_args_env(connection.settings_dict, arguments)
     return _start([name, *options], env={**os.environ, **(variables or {})}, **streams)
 
@@ -375,7 +381,7 @@ def _start(command: list[str], **options: Any) -> subprocess.Popen[bytes]:
 
 
 def _check_exit(name: str, process: subprocess.Popen[bytes]) -> None:
-    """Wait for the end of a program.
+    """Wait for a program to end.
 
     Raises:
         Refused: if it failed.
@@ -385,7 +391,7 @@ def _check_exit(name: str, process: subprocess.Popen[bytes]) -> None:
 
 
 def _rows_of(file: Path) -> dict[str, int]:
-    """Return the rows of every table of a finished copy."""
+    """Return the number of rows of every table of a finished copy."""
     with closing(sqlite3.connect(file)) as copy:
         names = [
             name
@@ -405,7 +411,7 @@ def _fullest_first(counts: dict[str, int]) -> dict[str, int]:
 
 
 def _kept_files() -> dict[str, Path]:
-    """Return the small files that belong in a backup, by their names in it."""
+    """Return the small files of a backup, by their names in it."""
     return {
         _KEY: Path(settings.DATA_DIR) / _KEY,
         "bots.yaml": Path(settings.CONFAB_BOTS),
@@ -414,7 +420,9 @@ def _kept_files() -> dict[str, Path]:
 
 
 def key_is_kept() -> bool:
-    """Return True if the signing key is in the data folder, and so in backups.
+    """Return True if the signing key is in the data folder.
+
+    It is then in backups; a key in the environment is not.
 
     A key of the environment is not.
     """
@@ -422,24 +430,27 @@ def key_is_kept() -> bool:
 
 
 def _key_file_says() -> str:
-    """Return the key that the data folder keeps; empty where it keeps none."""
+    """Return the key in the data folder; empty without one."""
     file = Path(settings.DATA_DIR) / _KEY
     return file.read_text().strip() if file.is_file() else ""
 
 
 def _key_mark(key: str) -> str:
-    """Return a digest that differs between keys and reveals none."""
+    """Return a digest that identifies a key without revealing it."""
     return salted_hmac("confab.backup", "key", secret=key, algorithm="sha256").hexdigest()[:16]
 
 
 def _elsewhere() -> dict[str, int]:
-    """Return the data folder's other files worth keeping, such as checkpoints, with their sizes."""
+    """Return the data folder's other important files, with their sizes.
+
+    Checkpoints are an example.
+    """
     root = Path(settings.DATA_DIR)
     included = set(_kept_files().values())
     sizes = dict[str, int]()
     for file in sorted(root.rglob("*")):
         inside = file.relative_to(root)
-        if inside.parts[0] == "images" and file.is_file():  # of people: there may be thousands
+        if inside.parts[0] == "images" and file.is_file():  # files of participants, possibly thousands
             sizes["images/"] = sizes.get("images/", 0) + file.stat().st_size
             continue
         is_database = inside.name.startswith("confab.sqlite3")
@@ -460,7 +471,7 @@ def _file_digest(file: Path) -> str:
 
 
 def _digest(handle: IO[bytes]) -> str:
-    """Return the SHA-256 of what is left to read."""
+    """Return the SHA-256 of the rest of a stream."""
     digest = hashlib.sha256()
     while piece := handle.read(1 << 20):
         digest.update(piece)

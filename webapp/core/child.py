@@ -1,4 +1,4 @@
-"""Child process that ends with its parent: `python -m webapp.core.child PARENT MODULE ARGUMENT…`.
+"""Child process that ends with its parent.
 
 A server that is killed cannot end its children, and a worker without one would go on taking jobs with the code of
 before. The child looks itself whether its parent is there, which every system allows.
@@ -15,11 +15,14 @@ import time
 
 LOOK_INTERVAL_S = 1.0
 WORKER_GRACE_S = 15
-"""Time to leave a slice of work after SIGTERM."""
+"""Time after SIGTERM to leave a slice of work."""
 
 
 def end_with_parent(parent: int) -> None:
-    """Ask this process to end once its parent is gone, and kill it with its own children if it does not."""
+    """Terminate this process once its parent is gone.
+
+    If it does not end, it is killed with its own children.
+    """
     while os.getppid() == parent:
         time.sleep(LOOK_INTERVAL_S)
     os.kill(os.getpid(), signal.SIGTERM)

@@ -1,4 +1,6 @@
-"""Clean-up outside the database that a transaction promises, such as removing files after an erasure.
+"""Clean-up outside the database that a transaction promises.
+
+An example is removing files after an erasure.
 
 The promise is a row of the same transaction. The clean-up runs right after the commit; if it fails or the process is
 killed, a worker repeats it until it is done. Clean-ups are idempotent.
@@ -23,7 +25,10 @@ _kinds: dict[str, tuple[Any, Callable[[Any], object]]] = {}
 
 
 def clean_up_kind(kind: str, title: Any, act: Callable[[Any], object]) -> None:
-    """Register the function that does a kind of clean-up, given the row's payload."""
+    """Register the function of a kind of clean-up.
+
+    It gets the row's payload.
+    """
     _kinds[kind] = (title, act)
 
 
@@ -33,21 +38,26 @@ def clean_up_title(kind: str) -> str:
 
 
 def clean_up_add(kind: str, payload: Any = None, *, using: str = "default") -> CleanUp:
-    """Store a promise in the current transaction; the caller runs it after the commit."""
+    """Store a promise in the current transaction.
+
+    The caller runs it after the commit.
+    """
     return CleanUp.objects.using(using).create(kind=kind, payload=payload)
 
 
 def clean_up_on_commit(kind: str, payload: Any = None, *, using: str = "default") -> None:
-    """Store a promise in the current transaction, and keep it after the commit."""
+    """Store a promise in the transaction, and keep it after the commit."""
     row = clean_up_add(kind, payload, using=using)
     transaction.on_commit(partial(clean_up_run, row), using=using, robust=True)
 
 
 def clean_up_run(row: CleanUp, act: Callable[[], object] | None = None) -> bool:
-    """Do a clean-up, and delete its row if it succeeded. Returns whether it did.
+    """Run a clean-up, and delete its row on success.
+
+    Returns whether it succeeded.
 
     Args:
-        act: does the same as the kind's function, with data that only this process has.
+        act: replaces the kind's function, using data that only this process has.
     """
     rows = CleanUp.objects.using(row._state.db).filter(pk=row.pk)
     try:
@@ -65,5 +75,8 @@ def clean_up_run(row: CleanUp, act: Callable[[], object] | None = None) -> bool:
 
 
 def clean_ups_repeat() -> int:
-    """Repeat every clean-up that is not done. Returns how many are still open."""
+    """Run all remaining clean-ups.
+
+    Returns how many still remain.
+    """
     return sum(not clean_up_run(row) for row in CleanUp.objects.order_by("pk"))

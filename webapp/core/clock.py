@@ -1,4 +1,4 @@
-"""The database's time, which processes on several machines share, and how far this process's own clock is off.
+"""The database's time, which all processes share, and clock offsets.
 
 A moment that one process stores and another compares (a lease, a heartbeat, the age of a message) is taken from here.
 Between two queries the monotonic clock advances the time, so that setting this machine's clock changes nothing.
@@ -17,17 +17,20 @@ from django.utils import timezone
 
 _LOOK_EVERY_S = 60.0
 OFF_AFTER_S = 5.0
-"""A process whose clock differs by more from the database's reports it."""
+"""Offset from the database's clock above which a process reports it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Look:
     moment: datetime
-    at_s: float  # of the monotonic clock
+    at_s: float  # reading of the monotonic clock
 
 
 class DatabaseClock:
-    """The time of the database, asked for once a minute; SQLite has this machine's."""
+    """The database's time, queried once a minute.
+
+    With SQLite it is this machine's.
+    """
 
     def __init__(self) -> None:
         self._look: _Look | None = None
@@ -36,7 +39,7 @@ class DatabaseClock:
     def now(self) -> datetime:
         """Return the database's time, in UTC.
 
-        On an event loop, which must not wait for the database, the latest look is extrapolated.
+        On an event loop, which must not wait for the database, it is extrapolated from the latest query.
         """
         if connection.vendor == "sqlite":
             return timezone.now()
@@ -48,7 +51,10 @@ class DatabaseClock:
         return look.moment + timedelta(seconds=time.monotonic() - look.at_s)
 
     def seconds_off(self) -> float:
-        """Return by how many seconds this process's clock is ahead of the database's; negative: behind."""
+        """Return the seconds by which this process's clock is ahead.
+
+        Negative if it is behind the database's.
+        """
         return (timezone.now() - self.now()).total_seconds()
 
     def _look_at_database(self) -> _Look:
@@ -57,7 +63,7 @@ class DatabaseClock:
             connection.ensure_connection()
             with (
                 connection.connection.cursor() as cursor
-            ):  # not Django's: no query of the caller's is counted or logged
+            ):  # not Django's connection: the caller's queries are not counted or logged
                 cursor.execute("SELECT clock_timestamp()")
                 moment: datetime = cursor.fetchone()[0]
             self._look = _Look(moment.astimezone(UTC), (began_s + time.monotonic()) / 2)

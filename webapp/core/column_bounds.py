@@ -1,4 +1,4 @@
-"""Bounds of database columns, checked on rows from outside before they are stored.
+"""Bounds of database columns, checked on imported rows before storing.
 
 PostgreSQL refuses a value beyond its column with an error that names neither row nor column, and SQLite stores it.
 """
@@ -23,7 +23,7 @@ def check_rows(rows: Iterable[Model]) -> None:
     """Check that every value of new rows fits its column.
 
     Raises:
-        ValueError: one does not; the message names the column and the value.
+        ValueError: a value does not fit; the message names the column and the value.
     """
     for row in rows:
         for field in row._meta.concrete_fields:
@@ -33,7 +33,10 @@ def check_rows(rows: Iterable[Model]) -> None:
 
 
 def find_problem(field: Field[Any, Any], value: Any) -> str:
-    """Describe why a value does not fit a column; empty if it can be stored."""
+    """Describe why a value does not fit a column.
+
+    Empty if it can be stored.
+    """
     if isinstance(value, str):
         if not are_sanitised(value):
             return "it contains the character U+0000 or half a surrogate pair"
@@ -44,7 +47,7 @@ def find_problem(field: Field[Any, Any], value: Any) -> str:
             else ""
         )
     if isinstance(value, datetime):
-        # A day of each end is left out: in another time zone it is in a year that no date has.
+        # Leave out a day at each end: another time zone may have it in a year that dates do not support.
         day = timedelta(days=1)
         return "" if _FIRST + day <= _in_utc(value) <= _LAST - day else "the year must be from 1 to 9999"
     if isinstance(field, JSONField):
@@ -58,7 +61,10 @@ def find_problem(field: Field[Any, Any], value: Any) -> str:
 
 
 def _in_utc(moment: datetime) -> datetime:
-    """Return a time in UTC, and the last one for a time that has no year there."""
+    """Return a time in UTC.
+
+    If UTC would need a year that does not exist, the last time.
+    """
     try:
         return moment.astimezone(UTC)
     except OverflowError:

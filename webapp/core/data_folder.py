@@ -1,4 +1,4 @@
-"""Identity of the data folder, by which processes on several machines notice that they do not share one.
+"""Identity of the data folder, to detect machines that do not share it.
 
 The folder has a file with a random id, and the database stores the id of its folder. Exports, imports, images and
 erasure work only if every process has the same folder.
@@ -21,7 +21,7 @@ FOLDER_DIFFERS = (
 
 
 def read_folder_id() -> str:
-    """Return the id of the data folder; a folder without one gets a new id."""
+    """Return the id of the data folder; create it if missing."""
     path = _id_path()
     try:
         return path.read_text(encoding="utf-8").strip()
@@ -39,7 +39,10 @@ def read_folder_id() -> str:
 
 
 def is_database_folder(folder_id: str) -> bool:
-    """Return True if the database's folder has this id; a database without a folder takes this one."""
+    """Return True if the database's folder has this id.
+
+    A database without a folder adopts this one.
+    """
     installation = Installation.load()
     if not installation.data_folder_id:
         adopt_folder(folder_id, only_if_none=True)

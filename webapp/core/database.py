@@ -1,4 +1,7 @@
-"""Database work from the event loop, on few threads whose connections stay open; and whether it can be used."""
+"""Database work from the event loop, and whether the database is usable.
+
+The work runs on few threads whose connections stay open.
+"""
 
 from __future__ import annotations
 
@@ -23,41 +26,41 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from webapp.core.clock import database_now
 
 DATABASE_AWAY = (OperationalError, InterfaceError)
-"""What Django raises where the database cannot be reached, is busy or has closed the connection."""
+"""Django's errors for a database that is unreachable, busy or has closed the connection."""
 
 _OUTAGE_REMEMBERED_S = 30.0
 
 
 class DatabaseOutage:
-    """Memory of this process of the latest request that could not reach the database."""
+    """Time of this process's latest request that could not reach the database."""
 
     def __init__(self) -> None:
         self._failed_at_s: float | None = None
 
     def note(self) -> None:
-        """Store that the database could not be reached just now."""
+        """Note that the database could not be reached just now."""
         self._failed_at_s = time.monotonic()
 
     def is_going_on(self) -> bool:
-        """Return True if the database could not be reached within the last half minute."""
+        """Return True if the database was unreachable within the last half minute."""
         return self._failed_at_s is not None and time.monotonic() - self._failed_at_s < _OUTAGE_REMEMBERED_S
 
 
 database_outage = DatabaseOutage()
-"""The outage as this process knows it."""
+"""The outage as known to this process."""
 
 
 _BUSY = re.compile("locked|too many|connection slots|timeout")
-"""Errors of a database that works, but not for this request: locks, and connections that others have."""
+"""Errors of a working database that rejects this request: locks, and too many connections."""
 
 
 def is_unreachable(error: BaseException) -> bool:
-    """Return True if an error says that the database is unavailable, not that it is busy."""
+    """Return True if the database is unavailable, not just busy."""
     return isinstance(error, DATABASE_AWAY) and not _BUSY.search(str(error))
 
 
 class _ConnectionLosses:
-    """Count of the losses of the database's connection, and what each thread has seen of it."""
+    """Count of lost database connections, and what each thread knows of it."""
 
     def __init__(self) -> None:
         self._epoch = 0
@@ -65,13 +68,19 @@ class _ConnectionLosses:
         self._seen = threading.local()
 
     def drop_old_connections(self) -> None:
-        """Close this thread's connections if another thread has lost its own since they were opened."""
+        """Close this thread's connections if another thread has lost its own.
+
+        Only if they were opened before that.
+        """
         if getattr(self._seen, "epoch", self._epoch) != self._epoch:
             connections.close_all()
         self._seen.epoch = self._epoch
 
     def note(self) -> None:
-        """Store that this thread has lost its connection; threads that lose theirs meanwhile count as one loss."""
+        """Note that this thread has lost its connection.
+
+        Threads that lose theirs at the same time count as one loss.
+        """
         with self._lock:
             if self._seen.epoch == self._epoch:
                 self._epoch += 1
@@ -88,14 +97,14 @@ R = TypeVar("R")
 def in_database(work: Callable[P, R]) -> Callable[P, Awaitable[R]]:
     """Run `work` on one of the process's database threads.
 
-    Like `channels.db.database_sync_to_async`, which looks before and after every call whether the
-    connection is too old. Here it is kept, and thrown away after an error of the connection itself.
+    Like `channels.db.database_sync_to_async`, which checks before and after every call whether the connection is too
+    old. Here it is kept, and closed after an error of the connection itself.
 
-    A lost connection is that of every thread: after the first loss each thread opens a new one before its next work,
-    so that one call fails and not one for each thread.
+    If one thread loses its connection, so have the others: each opens a new one before its next work, so that only one
+    call fails instead of one per thread.
 
     SQLite has one writer, and one thread. PostgreSQL has `CONFAB_SOCKET_THREADS`: while one waits for a commit to reach
-    the disk, or for its turn beside the threads of pages, the others go on.
+    the disk, or for the threads of pages, the others continue.
     """
 
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -114,31 +123,34 @@ def in_database(work: Callable[P, R]) -> Callable[P, Awaitable[R]]:
 
 @functools.cache
 def _threads(n: int) -> ThreadPoolExecutor | None:
-    """Return the threads for database work; None for one, which is asgiref's own."""
+    """Return the threads for database work.
+
+    None for a single one, which is asgiref's own.
+    """
     return ThreadPoolExecutor(n, "database") if n > 1 else None
 
 
 class DirectDispatch:
-    """A consumer that hands each message straight to the method that its type names.
+    """Consumer that passes each message directly to the method of its type.
 
-    Channels' own dispatch visits the database thread before every message, to see whether the connection is too
-    old. Consumers here reach the database by `in_database` alone, which keeps it.
+    Channels' own dispatch visits the database thread before every message to check the age of the connection. Consumers
+    here use the database only through `in_database`, which keeps the connection.
     """
 
     async def dispatch(self, message: dict[str, Any]) -> None:
         """Call the method for this message.
 
         Raises:
-            AttributeError: if there is none for its type.
+            AttributeError: if there is no method for its type.
         """
         await getattr(self, get_handler_name(message))(message)
 
 
 def database_write_check() -> None:
-    """Write a row and take it back.
+    """Check that the database accepts writes, by one that is rolled back.
 
     Raises:
-        DatabaseError: if the database is away, read-only or without its tables.
+        DatabaseError: if the database is unavailable, read-only or without its tables.
     """
     with transaction.atomic():
         Session.objects.create(session_key=uuid4().hex, session_data="", expire_date=database_now())
@@ -146,7 +158,9 @@ def database_write_check() -> None:
 
 
 def journal_emptied(using: BaseDatabaseWrapper = connection) -> None:
-    """Empty SQLite's journal, in which what was deleted could be read for long; other databases are left alone.
+    """Empty SQLite's journal, where deleted data could be read for long.
+
+    If others read or write for longer than SQLite waits, the journal stays; the next written pages overwrite it.
 
     While somebody else reads or writes for longer than SQLite waits it stays as it is: the next pages written cover it.
     """
@@ -157,10 +171,10 @@ def journal_emptied(using: BaseDatabaseWrapper = connection) -> None:
 
 
 def database_is_damaged(error: BaseException) -> bool:
-    """Return True if SQLite, or Django for it, reports that the file is no database or has broken pages."""
+    """Return True if SQLite or Django reports a damaged database file."""
     cause = error if isinstance(error, sqlite3.Error) else error.__cause__
     code = getattr(cause, "sqlite_errorcode", 0) or 0
-    # The low byte is the kind of error, whatever stands above it.
+    # The low byte is the kind of error; higher bytes are details.
     return code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 
@@ -175,7 +189,7 @@ def is_new_embedded_database() -> bool:
 
 
 def database_complaint(error: Exception) -> str:
-    """Say in one line what is wrong with the database and what to do."""
+    """Describe in one line what is wrong with the database and how to fix it."""
     reason = " ".join(str(error).split())
     name = connection.settings_dict["NAME"]
     if database_is_damaged(error):

@@ -1,8 +1,8 @@
 """Migrations of the database: upgrades, and copies to another database.
 
-An upgrade makes a backup, applies the migrations and runs the checks. A copy takes everything to another database,
-such as from the SQLite of a first study to PostgreSQL. Rows are streamed table by table with their keys as they are,
-in one transaction of the new database, which is migrated first. Nothing is changed in the old one.
+An upgrade makes a backup, applies the migrations and runs the checks. A copy transfers everything to another database,
+such as from SQLite to PostgreSQL. The new database is migrated first; then rows are streamed table by table in one
+transaction, and keep their keys. The old database is not changed.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class UpgradeResult:
     """Result of an upgrade.
 
     Attributes:
-        backup: the archive made before; None where there was nothing to migrate or nothing in the database.
-        migrations: those applied now, as `app.name`, in their order.
-        tables: rows of every table afterwards.
-        problems: what Django's checks find; empty if all is well.
+        backup: the archive made before; None if there was nothing to migrate or the database was empty.
+        migrations: newly applied ones, as `app.name`, in order.
+        tables: number of rows of every table afterwards.
+        problems: problems reported by Django's checks.
     """
 
     backup: Path | None
@@ -51,7 +51,7 @@ class UpgradeResult:
 
 
 def migrations_pending() -> list[str]:
-    """Return the migrations that the database lacks, as `app.name`, in the order they would be applied."""
+    """Return the missing migrations as `app.name`, in order."""
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     return [f"{migration.app_label}.{migration.name}" for migration, _backwards in plan]
@@ -59,7 +59,7 @@ def migrations_pending() -> list[str]:
 
 @contextmanager
 def garbage_collected_seldom() -> Iterator[None]:
-    """Look for garbage seldom while migrations run.
+    """Collect garbage rarely while migrations run.
 
     Django renders the models again after most migrations: looking through them for garbage took a third of the time
     that an empty database takes. Seldom needs 40 MB more memory, never 250 MB.
@@ -73,15 +73,20 @@ def garbage_collected_seldom() -> Iterator[None]:
 
 
 def backup_before_migrating() -> Path | None:
-    """Make a backup of a database that holds anything. Returns its archive, or None for an empty database."""
+    """Back up a database that is not empty before a migration.
+
+    Returns the archive, or None for an empty database.
+    """
     return backup_make(label="before-migrate")[0] if database_has_rows() else None
 
 
 def database_upgrade() -> UpgradeResult:
-    """Bring the database to this version. Returns what was done.
+    """Upgrade the database to this version.
+
+    Returns what was done.
 
     Raises:
-        Refused: if the backup before cannot be made, or a restoration has not finished; then nothing was changed.
+        Refused: if the backup fails, or a restoration has not finished; nothing was changed then.
     """
     refuse_unfinished_restore()
     pending = migrations_pending()
@@ -98,23 +103,25 @@ _BATCH = 2000
 
 @dataclass(frozen=True)
 class CopiedDatabase:
-    """Result of a move: row counts of every table in the new database, equal to those of the old one."""
+    """Result of a move: row counts, equal in both databases."""
 
     target: str
     tables: dict[str, int]
 
 
 def database_copy(url: str, on_copied: Callable[[str, int], None] | None = None) -> CopiedDatabase:
-    """Copy all rows into the database that `url` names, and compare the counts before that is committed.
+    """Copy all rows into the database at `url`.
+
+    SQLite is locked against changes meanwhile; for other databases, stop everything that writes to the old one.
 
     The old database is held from changing meanwhile where it is SQLite; otherwise stop what writes to it.
 
     Args:
-        url: as in `DATABASE_URL`; a database without any study or conversation.
+        url: as in `DATABASE_URL`; the database must have no study or conversation.
         on_copied: called with each table and its rows once they are copied.
 
     Raises:
-        Refused: if the old database is of another version, the new one holds something already, or a count differs.
+        Refused: if the old database is of another version, the new one is not empty, or a count differs.
     """
     pending = migrations_pending()
     if pending:
@@ -131,12 +138,12 @@ def database_copy(url: str, on_copied: Callable[[str, int], None] | None = None)
 
 @contextmanager
 def new_database_opened(url: str) -> Iterator[str]:
-    """Take the new database for Confab's own while the context lasts, with the old one beside it. Yields its name.
+    """Use the new database as the default while the context lasts.
 
     That way round because migrations write to the default database, whichever is named to `migrate`.
 
     Raises:
-        Refused: if the address cannot be read or is that of the old database.
+        Refused: if the address is invalid or is that of the old database.
     """
     config = _address(url)
     here = connections.settings["default"]
@@ -153,13 +160,13 @@ def new_database_opened(url: str) -> Iterator[str]:
 
 
 def _exchange(configs: dict[str, dict[str, Any]]) -> None:
-    """Let these names stand for these databases from the next query on."""
+    """Make these names stand for these databases from the next query on."""
     for alias in ("default", _OLD):
         if hasattr(connections._connections, alias):  # type: ignore[attr-defined]
             connections[alias].close()
             del connections[alias]
     connections.settings.update(configs)
-    # Keys that are kept in memory are those of the database before.
+    # Keys cached in memory belong to the previous database.
     apps.get_model("contenttypes", "ContentType").objects.clear_cache()  # type: ignore[attr-defined]
 
 
@@ -167,7 +174,7 @@ def _address(url: str) -> dict[str, Any]:
     """Return Django's configuration of the database at an address."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about what is refused below
+            warnings.simplefilter("ignore")  # about the schemes rejected below
             config: dict[str, Any] = environ.Env.db_url_config(url)
     except Exception as error:
         raise Refused("url", f"{quote(url)} is not a database address ({error})") from error
@@ -179,18 +186,21 @@ def _address(url: str) -> dict[str, Any]:
 
 
 def _copied(on_copied: Callable[[str, int], None] | None) -> dict[str, int]:
-    """Copy every table. Returns the rows of each."""
+    """Copy every table.
+
+    Returns the number of rows of each.
+    """
     models = [
         model
         for model in apps.get_models(include_auto_created=True)
         if model._meta.managed
         and not model._meta.proxy
-        # What the database derives from other tables it makes in the new one, too.
+        # Rows that the database derives from other tables are derived again in the new one.
         and not getattr(model, "is_derived", False)
     ]
     with connection.constraint_checks_disabled():
         for model in reversed(models):
-            # What the migrations put there: content types, permissions, groups. They come with their own keys.
+            # Rows created by the migrations: content types, permissions, groups. They are copied with their own keys.
             model._base_manager.all()._raw_delete("default")
         counts = {}
         for model in models:
@@ -211,13 +221,16 @@ def _copied(on_copied: Callable[[str, int], None] | None) -> dict[str, int]:
 
 
 def _table_copied(model: type[Model]) -> int:
-    """Copy one table, some thousand rows at a time. Returns how many rows it has."""
+    """Copy one table in batches of thousands of rows.
+
+    Returns its number of rows.
+    """
     fields = [field for field in model._meta.local_concrete_fields if not field.generated]
     n_rows = 0
     stored = model._base_manager.using(_OLD).order_by("pk").iterator(chunk_size=_BATCH)
     at_once = min(_BATCH, connection.ops.bulk_batch_size(fields, [None] * _BATCH))
     while rows := list(islice(stored, at_once)):
-        # As they are: saving would overwrite the times of the last change.
+        # Insert rows unchanged: saving would overwrite the times of the last change.
         query = InsertQuery(model)
         query.insert_values(fields, rows, raw=True)
         query.get_compiler(using="default").execute_sql(None)

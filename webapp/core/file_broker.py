@@ -1,4 +1,4 @@
-"""Celery's queues as files, for machines without Redis: kombu's own, with messages that appear whole.
+"""Celery's queues as files, without Redis, with atomic messages.
 
 kombu makes a message's file first and writes into it afterwards. A worker that looks in between takes an empty
 file, and dies of it (https://github.com/celery/kombu/issues/1551). Here the message is written under another
@@ -17,7 +17,7 @@ from kombu.transport import TRANSPORT_ALIASES, filesystem
 from kombu.utils.json import dumps
 
 SCHEME = "files"
-"""Of the broker's URL: `files://`."""
+"""Scheme of the broker's URL: `files://`."""
 
 
 class Channel(filesystem.Channel):
@@ -26,7 +26,7 @@ class Channel(filesystem.Channel):
         """Add a message to the queue.
 
         Raises:
-            ChannelError: if it cannot be written.
+            ChannelError: if the message cannot be written.
         """
         folder = Path(self.data_folder_out)
         name = f"{round(monotonic() * 1000)}_{uuid4()}.{queue}.msg"
@@ -43,5 +43,5 @@ class Transport(filesystem.Transport):
 
 
 def register() -> None:
-    """Let Celery find the transport by its scheme."""
+    """Register the transport with Celery by its scheme."""
     TRANSPORT_ALIASES[SCHEME] = f"{__name__}:{Transport.__name__}"

@@ -27,7 +27,7 @@ class Health:
     """Result of one check.
 
     Attributes:
-        is_needed: whether pages can be served only if `ok`; otherwise the check is reported alone.
+        is_needed: whether pages need this check to be `ok`; otherwise it is only reported.
     """
 
     ok: bool
@@ -36,7 +36,7 @@ class Health:
 
 
 class HealthLogFilter(logging.Filter):
-    """Keeps the 503 of `/healthz` out of Django's log of errors.
+    """Filter that keeps the 503 of `/healthz` out of Django's error log.
 
     The view logs what is wrong by its name.
     """
@@ -50,12 +50,15 @@ _checks: dict[str, Callable[[], Health]] = {}
 
 
 def health_check(name: str, check: Callable[[], Health]) -> None:
-    """Add a check, shown under `name`."""
+    """Register a check, shown under `name`."""
     _checks[name] = check
 
 
 def health_now() -> dict[str, Health]:
-    """Run every check; one that raises counts as failed, with the error's name."""
+    """Run every check.
+
+    One that raises counts as failed, with the error's name.
+    """
     results: dict[str, Health] = {}
     for name, check in _checks.items():
         try:
@@ -78,7 +81,7 @@ def _channel_layer() -> Health:
     layer = get_channel_layer()
 
     async def there_and_back() -> bool:
-        # A Redis that is full or read-only refuses to send, or loses what was sent.
+        # A full or read-only Redis rejects messages or loses them.
         async with asyncio.timeout(_ANSWERS_WITHIN_S):
             return await send_and_receive()
 
@@ -104,7 +107,7 @@ _SAID_EVERY_S = 60.0
 
 
 def redis_errors() -> tuple[type[Exception], ...]:
-    """Return the errors of a Redis that is away.
+    """Return the errors of an unavailable Redis.
 
     Redis is imported for it only here: that would take a tenth of the start of every command.
     """
@@ -114,7 +117,10 @@ def redis_errors() -> tuple[type[Exception], ...]:
 
 
 def is_redis_up() -> bool | None:
-    """Return True if Redis answers and takes writes; None where none is used."""
+    """Return True if Redis responds and accepts writes.
+
+    None if none is used.
+    """
     if not settings.REDIS_URL:
         return None
     from redis import Redis
@@ -131,7 +137,7 @@ def is_redis_up() -> bool | None:
 
 
 class RedisOutageFilter(logging.Filter):
-    """Lets a logger say once a minute, in one line, that Redis is away.
+    """Filter that logs an unavailable Redis once a minute, in one line.
 
     Listeners retry every second and would log a full traceback each time.
     """
@@ -142,7 +148,7 @@ class RedisOutageFilter(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
-        known = sys.modules.get("redis.exceptions")  # else no error is one of Redis
+        known = sys.modules.get("redis.exceptions")  # no error can come from Redis
         if known is None or not isinstance(error, known.RedisError):
             return True
         now = time.monotonic()
@@ -157,7 +163,7 @@ class RedisOutageFilter(logging.Filter):
 # The process's row has the start time of the series.
 disable_created_metrics()  # type: ignore[no-untyped-call]
 registry = CollectorRegistry()
-"""Of this process; apart from the client's own, in which libraries may put theirs."""
+"""Registry of this process; libraries may use the client's default one."""
 
 _REPLY_S = (0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 
@@ -194,11 +200,14 @@ REPLY_FAILURES = Counter(
 )
 
 Stored = dict[str, list[tuple[str, dict[str, str], float]]]
-"""Of each family its samples: name, labels and value."""
+"""Samples by family: name, labels and value."""
 
 
 def samples_now() -> Stored:
-    """Return this process's counts so far, as JSON values; families without a sample are left out."""
+    """Return this process's counts as JSON values.
+
+    Families without a sample are left out.
+    """
     return {
         family.name: [(sample.name, dict(sample.labels), sample.value) for sample in family.samples]
         for family in registry.collect()

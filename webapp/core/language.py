@@ -1,4 +1,4 @@
-"""Languages of pages: the study's, else the one the browser requests.
+"""Languages of pages: the study's, else the browser's.
 
 A study can speak the languages that participants' pages have a catalogue of. Researchers' pages are in English.
 """
@@ -18,7 +18,7 @@ from django.utils.translation.trans_real import parse_accept_lang_header
 LANGUAGES: dict[str, str] = {
     "en" if code == settings.LANGUAGE_CODE else code: name for code, name in settings.LANGUAGES
 }
-"""Code of BCP 47 to the language's own name."""
+"""Languages' own names by BCP 47 code."""
 if TYPE_CHECKING:
     Language = str
 else:
@@ -26,34 +26,45 @@ else:
 
 
 def locale_of(language: str) -> str:
-    """Return the locale that Django activates for a language: `en-gb` for `en`, as texts are in British English."""
+    """Return the locale that Django activates for a language.
+
+    It is `en-gb` for `en`, as texts are in British English.
+    """
     return get_supported_language_variant(language)
 
 
 _RESEARCHERS = ("/dashboard/", "/admin/", "/login/", "/logout/", "/hooks/")
-"""Pages at these addresses speak English."""
+"""Addresses of pages in English."""
 
 
 @contextmanager
 def activate_language(request: HttpRequest, locale: str) -> Iterator[None]:
-    """Make what is written inside speak this language, and the error page of the request, too, if one follows."""
+    """Use this language within the block.
+
+    A following error page of the request uses it, too.
+    """
     request.locale = locale  # type: ignore[attr-defined]
     with translation.override(locale):
         yield
 
 
 def locale_for(request: HttpRequest) -> str:
-    """Return the language that pages of this request have spoken so far; without one, what the browser asks for."""
+    """Return the language of this request's pages so far.
+
+    If there is none, the one that the browser requests.
+    """
     page_locale: str | None = getattr(request, "locale", None)
     accepted = request.headers.get("Accept-Language", "")
     return page_locale or requested_locale(request.path_info, accepted)
 
 
 def requested_locale(path: str, accepted: str) -> str:
-    """Return the language for a page of no study: researchers' English, else the first of these that pages have.
+    """Return the language of a page without a study.
+
+    English for researchers, else the first accepted language that pages have.
 
     Args:
-        accepted: the header Accept-Language.
+        accepted: value of the header Accept-Language.
     """
     if path.startswith(_RESEARCHERS):
         return settings.LANGUAGE_CODE
@@ -66,5 +77,8 @@ def requested_locale(path: str, accepted: str) -> str:
 
 
 def plural(n: float, singular: str, plural_form: str) -> str:
-    """Return `singular` if n is 1, else `plural_form`: the plural of English, which researchers' pages are in."""
+    """Return `singular` if n is 1, else `plural_form`.
+
+    These are the plurals of English, the language of researchers' pages.
+    """
     return singular if n == 1 else plural_form

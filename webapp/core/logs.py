@@ -35,12 +35,15 @@ _TOKEN = re.compile(r"([?&](?:t|rehearsal)=|/(?:go-on|withdraw|shared)/)[^&/\s\"
 
 
 def redact_tokens(text: str) -> str:
-    """Replace every token by three dots: of `t=`, `rehearsal=`, and of links to move, withdraw or read a report by."""
+    """Replace every token by three dots.
+
+    Tokens are values of `t=` and `rehearsal=`, and parts of links to move, withdraw or read a report.
+    """
     return _TOKEN.sub(r"\1…", text)
 
 
 class RedactTokens(logging.Filter):
-    """Applies `redact_tokens` to the finished message of every record.
+    """Filter that applies `redact_tokens` to every finished message.
 
     What Django says of a request names its address, which the name of the page replaces.
     """
@@ -61,25 +64,31 @@ class RedactTokens(logging.Filter):
 LogStyle = Literal["line", "json"]
 
 LOG_FIELDS = ("route", "method", "status", "duration_ms")
-"""What a line may have beside its message, the ids of its context aside."""
+"""Fields that a line may have besides its message and the ids of its context."""
 
 
 def request_id_new() -> str:
-    """Return an id for a request or a socket, short enough to be read out from an error page."""
+    """Return an id for a request or a socket.
+
+    It is short enough to be read out from an error page.
+    """
     return secrets.token_hex(5)
 
 
 def route_of(request: HttpRequest) -> str:
-    """Return the name of the requested page, never its address, which may carry a token."""
+    """Return the name of the requested page.
+
+    Never its address, which may contain a token.
+    """
     match = request.resolver_match
     return match.view_name if match is not None and match.view_name else "unknown"
 
 
 class LogLineFormatter(ProcessorFormatter):
-    """Formats records of all loggers.
+    """Formatter for the records of all loggers.
 
     Args:
-        style: `line` for people, `json` for programs: an object on each line.
+        style: `line` for people, `json` for programs (one object per line).
     """
 
     def __init__(self, style: LogStyle) -> None:
@@ -98,7 +107,10 @@ class LogLineFormatter(ProcessorFormatter):
         )
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line; a readable one ends where it becomes endless, one of JSON stays whole."""
+        """Return the line.
+
+        A readable line is cut off if it is very long; a line of JSON stays whole.
+        """
         text = super().format(record)
         return text if self.is_json else sanitise(text, LINE_MAX_CHARS)
 
@@ -108,20 +120,26 @@ def _dumps(fields: EventDict, **options: Any) -> str:
 
 
 def _add_timestamp(_logger: Any, _method: str, fields: EventDict) -> EventDict:
-    """Say when it was, UTC."""
+    """Add the time, in UTC."""
     moment = datetime.fromtimestamp(fields["_record"].created, UTC)
     return {"at": moment.isoformat(timespec="milliseconds"), **fields}
 
 
 def _without_refusals(_logger: Any, _method: str, fields: EventDict) -> EventDict:
-    """Drop the traceback where the client is at fault: a right is missing, or a body cannot be read."""
+    """Drop the traceback if the client is at fault.
+
+    A right is missing, or a body is invalid.
+    """
     if getattr(fields["_record"], "status_code", 500) < 500:
         fields.pop("exc_info", None)
     return fields
 
 
 def _harmless(_logger: Any, _method: str, fields: EventDict) -> EventDict:
-    """Make the texts storable, of bounded length and free of tokens: exceptions may quote anything."""
+    """Sanitise and shorten the texts and remove tokens.
+
+    Exceptions may quote anything.
+    """
     for name in ("event", "exception"):
         if name in fields:
             fields[name] = sanitise(redact_tokens(str(fields[name])), LINE_MAX_CHARS // 2)
@@ -141,7 +159,9 @@ def _readable(logger: Any, method: str, fields: EventDict) -> str:
 
 
 class SharedRotatingFile(RotatingFileHandler):
-    """A rotating log file of the web process, workers and bot hosts together, readable by its owner alone.
+    """Rotating log file shared by web process, workers and bot hosts.
+
+    Python's own handler would keep writing to the old file after another process has started a new one.
 
     Python's own handler would go on writing to the old file where another process has begun a new one.
     """
@@ -163,7 +183,7 @@ class SharedRotatingFile(RotatingFileHandler):
             super().emit(record)
 
     def _has_name(self, stream: TextIOWrapper) -> bool:
-        """Return True if the open file is still the one that has the name."""
+        """Return True if the open file still has this name."""
         try:
             return os.path.samestat(os.fstat(stream.fileno()), os.stat(self.baseFilename))
         except FileNotFoundError:

@@ -1,10 +1,10 @@
-"""Markdown as HTML: CommonMark with tables, cleaned of all that could act or load.
+"""Markdown as HTML: CommonMark with tables, without active content.
 
 HTML in a text is shown as written, and so is mathematics: `$…$`, `$$…$$`, and what stands in escaped brackets. An image
 is its alternative text and its address. Headings begin at the third level: a page has its own first two.
 
-Blocks of the top level do not depend on each other, as references are not read. So the blocks of a growing text can be
-shown as they close.
+Top-level blocks are independent, because references are not resolved. So the blocks of a growing text can be shown as
+soon as they close.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from markdown_it.utils import OptionsDict
 
 from webapp.core.language import locale_of
 
-# The parser's time grows with the signs that may be marks. What comes after so many is shown as written.
+# The parser's time grows with the number of possible marks. The text after the maximum is shown as written.
 MAX_CHARS = 10_000
 MAX_MARKS = 2_000
 MAX_CELLS = 2_000
 _MARK = re.compile(r"[\[\]*_`<&\\!~|>#+$\n-]")
-# Quotes and lists at the beginning of a line. The parser drops what is nested deeper than its own limit.
+# Quotes and lists at the start of a line. The parser drops anything nested deeper than its own limit.
 _OPENINGS = re.compile(r"^(?:[ \t>]|[-*+](?=[ \t]|$)|\d{1,9}[.)](?=[ \t]|$))+", re.MULTILINE)
 _MAX_OPENING_CHARS = 24
 _MAX_NESTING = 30
@@ -66,7 +66,7 @@ _WITHOUT_TAGS = nh3.Cleaner(tags=set())
 
 
 def _math_inline(state: StateInline, silent: bool) -> bool:
-    """Take a formula within a line as text."""
+    """Treat an inline formula as text."""
     if state.src[state.pos] not in "$\\" or not (formula := _MATH.match(state.src, state.pos, state.posMax)):
         return False
     if not silent:
@@ -76,7 +76,10 @@ def _math_inline(state: StateInline, silent: bool) -> bool:
 
 
 def _math_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Take a formula whose delimiters stand on lines of their own as text; an open one goes to the end."""
+    """Treat a formula with delimiters on separate lines as text.
+
+    An unclosed one extends to the end.
+    """
     lines = (state.src[state.bMarks[n] + state.tShift[n] : state.eMarks[n]].strip() for n in range(start, end))
     closing = _MATH_CLOSINGS.get(next(lines))
     if closing is None:
@@ -91,7 +94,10 @@ def _math_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
 
 
 class _Renderer(RendererHTML):
-    """HTML of the parsed tokens. `env["links_as_text"]` writes the address of a link after its words."""
+    """Renderer of parsed tokens.
+
+    `env["links_as_text"]` writes the address of a link after its text.
+    """
 
     def math_block(self, tokens: Sequence[Token], idx: int, *_rest: Any) -> str:
         return f'<p class="math">{escape(tokens[idx].content)}</p>\n'
@@ -155,17 +161,22 @@ _PAGES = _parser(is_link=lambda url: url.lower().startswith((*_HTTP, "mailto:"))
 
 
 def page_html(text: str) -> SafeString:
-    """Return the HTML of a researcher's text; its links may also open a mail."""
+    """Return the HTML of a researcher's text.
+
+    Its links may also be mail addresses.
+    """
     blocks = _blocks(_PAGES, text, links_as_text=False)
     return mark_safe("".join(html for _line, html in blocks))  # noqa: S308  cleaned
 
 
 @lru_cache(maxsize=1024)
 def reply_html(text: str, *, links_as_text: bool, language: str) -> SafeString:
-    """Return the HTML of a bot's reply. A reply beyond the limits ends as written, after a sentence that says so.
+    """Return the HTML of a bot's reply.
+
+    A reply beyond the limits ends as written, after a sentence about this.
 
     Args:
-        language: of that sentence.
+        language: language of that sentence.
     """
     head, rest = _within_limits(text)
     blocks = [html for _line, html in _blocks(_REPLIES, head, links_as_text=links_as_text)]
@@ -178,7 +189,10 @@ def reply_html(text: str, *, links_as_text: bool, language: str) -> SafeString:
 
 
 def without_marks(text: str) -> str:
-    """Return the words of a reply in Markdown, as metrics read them; one line for each line, item or cell."""
+    """Return the words of a reply in Markdown, as metrics read them.
+
+    Each line, item or cell is one line.
+    """
     head, rest = _within_limits(text)
     html = "".join(html for _line, html in _blocks(_REPLIES, head, links_as_text=False))
     words = unescape(_WITHOUT_TAGS.clean(html))
@@ -186,21 +200,27 @@ def without_marks(text: str) -> str:
 
 
 class BlockStream:
-    """HTML of a growing reply: each block once, when a line after it shows that it has closed."""
+    """HTML of a growing reply.
+
+    Each block is returned once, when a later line shows that it has closed.
+    """
 
     def __init__(self, *, links_as_text: bool) -> None:
         self._links_as_text = links_as_text
         self._n_read = self._n_done = self._n_head = 0
 
     def add(self, text: str) -> str:
-        """Return the HTML of the blocks that have closed since; `text` is the whole reply so far."""
+        """Return the HTML of newly closed blocks.
+
+        `text` is the whole reply so far.
+        """
         n_lines_end = text.rfind("\n") + 1
-        # A block that grows is not parsed again for each of its lines: that would take the square of its length.
+        # Do not parse a growing block again for each line: that would take quadratic time.
         if n_lines_end <= self._n_read + (self._n_read - self._n_done) // 10:
             return ""
         self._n_read = n_lines_end
         head, _rest = _within_limits(text[:n_lines_end])
-        if len(head) == self._n_head:  # at the limits
+        if len(head) == self._n_head:  # beyond the limits
             return ""
         self._n_head = len(head)
         open_text = head[self._n_done :]
@@ -213,8 +233,8 @@ class BlockStream:
 
 
 def _within_limits(text: str) -> tuple[str, str]:
-    """Return the text in two parts: as far as it is parsed, and the rest."""
-    text = re.sub(r"\r\n?", "\n", text)  # the parser's lines
+    """Return the text in two parts: parsed, and beyond the limits."""
+    text = re.sub(r"\r\n?", "\n", text)  # lines as the parser counts them
     ends = [MAX_CHARS]
     ends += [mark.start() for mark in islice(_MARK.finditer(text, 0, MAX_CHARS), MAX_MARKS, MAX_MARKS + 1)]
     for opening in _OPENINGS.finditer(text, 0, MAX_CHARS):
@@ -230,14 +250,14 @@ def _within_limits(text: str) -> tuple[str, str]:
 
 
 def _blocks(parser: MarkdownIt, text: str, *, links_as_text: bool) -> Iterator[tuple[int, str]]:
-    """Yield the blocks of the top level: the number of their first line, and their HTML."""
+    """Yield the top-level blocks: first line number and HTML."""
     env = {"links_as_text": links_as_text}
     tokens, begin, depth = parser.parse(text, env), 0, 0
     for n, token in enumerate(tokens, start=1):
         depth += token.nesting
         if depth == 0 and token.level == 0:
             lines = tokens[begin].map
-            assert lines is not None, "tokens of the top level know their lines"
+            assert lines is not None, "top-level tokens know their lines"
             html = parser.renderer.render(tokens[begin:n], parser.options, env)
             yield lines[0], _CLEANER.clean(html)
             begin = n

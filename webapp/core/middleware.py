@@ -1,17 +1,16 @@
 """Middleware around pages and sockets, for ASGI and for Django.
 
-Path prefix: Confab below a path of a host that it shares, such as https://lab.example.org/confab/.
+Path prefix: Confab runs below a path of a shared host, such as https://lab.example.org/confab/.
 
-Origins: only this server's pages and trusted ones may open a socket here.
+Origins: only this server's and trusted pages may open a socket.
 
-Limits of bodies, enforced while they come in: Django would put them on the disk before any view asks who sent them.
+Limits of bodies, enforced while they arrive: Django would store them on disk before any view checks the sender.
 
-Text that no column takes (U+0000, or half a surrogate pair): PostgreSQL refuses both, wherever a value is compared or
-stored. They come from programs alone: no browser sends them.
+Text that cannot be stored (U+0000, or half a surrogate pair): PostgreSQL rejects both, wherever a value is compared or
+stored. Only programs send them, never browsers.
 
-Request ids: in the response, in every line that is logged meanwhile, and in one line at the end. The line has the
-page's name, status and duration, never an address: those of participants carry tokens and the ids that recruitment
-platforms assign.
+Request ids: in the response, in every line logged meanwhile, and in a final line. That line has the page's name, status
+and duration, but no address: participants' addresses contain tokens and recruitment ids.
 """
 
 from __future__ import annotations
@@ -54,11 +53,13 @@ PrefixedApplication = Callable[[Scope, Any, Any], Awaitable[None]]
 
 
 class PathPrefix:
-    """ASGI application: the same for requests with the prefix and without, as proxies pass it on or take it off.
+    """ASGI application that accepts requests with or without the prefix.
+
+    Proxies may keep the prefix or remove it.
 
     Args:
-        application: sees every path with the prefix, and the prefix as its `root_path`.
-        prefix: begins with a slash and ends without; empty for none.
+        application: gets every path with the prefix, and the prefix as its `root_path`.
+        prefix: starts with a slash and does not end with one; empty for none.
     """
 
     def __init__(self, application: PrefixedApplication, prefix: str) -> None:
@@ -84,8 +85,8 @@ class PathPrefix:
 def origin_allowed(origin: str | None, host: str) -> bool:
     """Return True if a page of `origin` may open a socket on `host`.
 
-    A browser always names the origin. An API client that names none sends no user's cookies by accident, so it
-    may pass.
+    Browsers always send the origin. API clients that send none do not send a user's cookies by accident, so they are
+    allowed.
     """
     if origin is None:
         return True
@@ -93,7 +94,7 @@ def origin_allowed(origin: str | None, host: str) -> bool:
 
 
 class OriginValidator:
-    """ASGI middleware: refuses sockets that pages of other origins open."""
+    """ASGI middleware that refuses sockets from pages of other origins."""
 
     def __init__(self, application: Any) -> None:
         self.application = application
@@ -114,14 +115,16 @@ AsgiApplication = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 
 class BodyLimits:
-    """ASGI application: answers 413 as soon as a body is too large, by its header or by counting it.
+    """ASGI application that responds 413 as soon as a body is too large.
+
+    It checks the header and counts the bytes.
 
     Args:
-        application: what answers all other requests.
-        limit: bytes that anybody may send; they stay in memory.
-        upload_limit: bytes that staff may send to a page that takes files.
-        rights_to_upload: which rights that takes at an address; none where it takes no files.
-        page_limit: bytes that anybody may send to an address, where that is not `limit`; else 0.
+        application: application for all other requests.
+        limit: bytes that anyone may send; they stay in memory.
+        upload_limit: bytes that staff may send to a page that accepts files.
+        rights_to_upload: rights needed for an upload to an address; none if it accepts no files.
+        page_limit: bytes that anyone may send to an address, if that is not `limit`; otherwise 0.
     """
 
     def __init__(
@@ -159,7 +162,7 @@ class BodyLimits:
             if n_received > limit:
                 is_refused = True
                 await self._refuse(scope, send, limit)
-                return {"type": "http.disconnect"}  # as if the sender had gone: nothing is kept
+                return {"type": "http.disconnect"}  # as if the sender had disconnected: nothing is stored
             return message
 
         async def send_unless_refused(message: Message) -> None:
@@ -169,7 +172,10 @@ class BodyLimits:
         await self.application(scope, receive_counted, send_unless_refused)
 
     async def _raised(self, scope: dict[str, Any]) -> int:
-        """Return the sender's limit; called only where the usual limit is exceeded."""
+        """Return the sender's limit.
+
+        Called only if the usual limit is exceeded.
+        """
         if scope["method"] == "POST" and (limit := self.page_limit(scope["path"])):
             return limit
         rights = self.rights_to_upload(scope["path"])
@@ -179,8 +185,8 @@ class BodyLimits:
         async def is_allowed() -> bool:
             return await in_database(_may)(scope, *rights)
 
-        # In a context of its own: this request has no thread yet, and where the client keeps its connection the
-        # server may begin it in the context of the one before, whose thread is gone.
+        # Use a new context: this request has no thread yet, and with a kept-alive connection the server may start it in
+        # the context of the previous one, whose thread is gone.
         asking = asyncio.create_task(is_allowed(), context=Context())
         return self.upload_limit if await asking else self.limit
 
@@ -195,20 +201,20 @@ class BodyLimits:
         headers = [
             (b"content-type", f"{kind}; charset=utf-8".encode()),
             (b"content-length", str(len(text)).encode()),
-            (b"connection", b"close"),  # what is still on its way is not read
+            (b"connection", b"close"),  # the rest of the body is not read
         ]
         await send({"type": "http.response.start", "status": 413, "headers": headers})
         await send({"type": "http.response.body", "body": text.encode()})
 
 
 def _declared(scope: dict[str, Any]) -> int:
-    """Return the length that the request says it has; 0 if it says none."""
+    """Return the request's declared length; 0 if it declares none."""
     text = dict(scope["headers"]).get(b"content-length", b"")
     return int(text) if text.isdigit() else 0
 
 
 def _may(scope: dict[str, Any], *rights: Right) -> bool:
-    """Return True if the request's token or session belongs to staff with these rights."""
+    """Return True if the token or session belongs to staff with these rights."""
     headers = dict(scope["headers"])
     kind, _, text = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
     if kind.lower() == "bearer":
@@ -234,14 +240,17 @@ NOT_FOUND_RESPONSE = 4404
 """Close code of a socket to an unknown conversation."""
 _FORMS = ("application/x-www-form-urlencoded", "multipart/form-data")
 _SUSPECT = re.compile(rb"\\u0000|\\u[dD]|\x00|\xed[\xa0-\xbf]")
-"""Bytes without which no JSON text holds an unstorable character."""
+"""Bytes without which JSON text contains no unstorable character."""
 
 
 View = TypeVar("View", bound=Callable[..., HttpResponse])
 
 
 class StorableTextMiddleware:
-    """Middleware: answers 404 to an unstorable address, and 400 to such a header, cookie, form or JSON body."""
+    """Middleware that rejects unstorable text.
+
+    It responds 404 to such an address, and 400 to such a header, cookie, form or JSON body.
+    """
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
@@ -256,27 +265,33 @@ class StorableTextMiddleware:
         return self.get_response(request)
 
     def process_view(self, request: HttpRequest, view: Any, _args: Any, _kwargs: Any) -> HttpResponse | None:
-        """Check the body, after the check of CSRF; calls check forms where they parse them."""
+        """Check the body after the CSRF check.
+
+        API calls check forms when they parse them.
+        """
         if request.method in ("GET", "HEAD") or getattr(view, "takes_any_text", False):
             return None
         if request.content_type not in _FORMS:
             return None if _is_json_storable(request) else _refuse(request)
         if is_api_path(request.path_info):
             return None
-        # A form with files is in no such view, and may be larger than a body that is kept.
+        # Such views accept no forms with files, which may be larger than a body in memory.
         if getattr(view, "csrf_exempt", False) and request.content_type != "multipart/form-data":
-            _ = request.body  # Keeps the body for a view that checks its signature: parsing a form uses it up.
+            _ = request.body  # Keep the body for views that check its signature: parsing a form consumes it.
         return None if are_sanitised(_pairs(request.POST)) else _refuse(request)
 
 
 def takes_any_text(view: View) -> View:
-    """Mark a view that sanitises the text of its body itself, as the chat socket does."""
+    """Mark a view that sanitises its body itself, like the chat socket."""
     view.takes_any_text = True  # type: ignore[attr-defined]
     return view
 
 
 class StorableTextSockets:
-    """ASGI middleware: closes sockets with an unstorable address or cookie, as for an unknown conversation."""
+    """ASGI middleware that closes sockets with unstorable text.
+
+    In an address or cookie; the close code is that of an unknown conversation.
+    """
 
     def __init__(self, application: Any) -> None:
         self.application = application
@@ -286,7 +301,7 @@ class StorableTextSockets:
         if "\x00" not in scope["path"] and not any(b"\x00" in unquote_to_bytes(part) for part in untrusted):
             return await self.application(scope, receive, send)
         await receive()  # websocket.connect
-        # A socket that was never accepted has no close code of its own.
+        # A socket that was not accepted has no close code of its own.
         await send({"type": "websocket.accept"})
         await send({"type": "websocket.close", "code": NOT_FOUND_RESPONSE})
         return None
@@ -297,7 +312,7 @@ def _is_json_storable(request: HttpRequest) -> bool:
         suspect = _SUSPECT.search(request.body)
         return not suspect or are_sanitised(json.loads(request.body))
     except (ValueError, RecursionError, RequestDataTooBig, UnreadablePostError):
-        return True  # no JSON, or too large: the view says so in its own words
+        return True  # invalid or too large JSON: the view reports it
 
 
 def _pairs(data: Any) -> list[Any]:
@@ -311,7 +326,7 @@ def _refuse(request: HttpRequest, *, is_address: bool = False) -> HttpResponse:
 
 
 class ProjectMiddleware:
-    """Middleware: staff routes see no rows before their rights are checked.
+    """Middleware that hides all rows from staff routes until rights are checked.
 
     The admin shows the records of all projects, so on a server with several projects only superusers can open it.
     """
@@ -323,7 +338,10 @@ class ProjectMiddleware:
         return self.get_response(request)
 
     def process_view(self, request: HttpRequest, _view: Any, _args: Any, _kwargs: Any) -> HttpResponse | None:
-        """Forbid queries until a project is entered, or refuse the admin, by the namespace of the route."""
+        """Forbid queries until a project is entered, or refuse the admin.
+
+        This depends on the namespace of the route.
+        """
         match = request.resolver_match
         namespace = match.namespaces[0] if match is not None and match.namespaces else ""
         if namespace in ("dashboard", "api"):
@@ -349,8 +367,8 @@ class RequestLogMiddleware:
         began = time.perf_counter()
         request_id = request_id_new()
         request.request_id = request_id  # type: ignore[attr-defined]
-        # What was bound stays bound after the answer: Django logs a page that is missing at the very end, and each
-        # request has a context of its own.
+        # Keep the context bound after the response: Django logs a missing page at the very end, and each request has
+        # its own context.
         clear_contextvars()
         bind_contextvars(request_id=request_id)
         response = self.get_response(request)
@@ -359,7 +377,7 @@ class RequestLogMiddleware:
         return response
 
     def process_view(self, request: HttpRequest, _view: Any, _args: Any, kwargs: dict[str, Any]) -> None:
-        """Bind the conversation that the page is about."""
+        """Bind the conversation of the page."""
         if "conversation_id" in kwargs:
             bind_contextvars(conversation_id=str(kwargs["conversation_id"]))
 

@@ -1,4 +1,4 @@
-"""The base model, projects, where the rights of staff hang, and the tokens of their programs."""
+"""Base model, projects, owner of staff rights, and API tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from webapp.core.rights import Right
 
 
 class DatabaseTimeField(models.DateTimeField):
-    """A `DateTimeField` whose `auto_now` and `auto_now_add` are the database's time (`webapp/core/clock.py`)."""
+    """`DateTimeField` whose automatic times are the database's (`webapp/core/clock.py`)."""
 
     def pre_save(self, model_instance: models.Model, add: bool) -> Any:
         """Return the value to store, and set it on the instance."""
@@ -25,13 +25,13 @@ class DatabaseTimeField(models.DateTimeField):
         return moment
 
     def deconstruct(self) -> Any:
-        """Describe the column to migrations, for which it is an ordinary `DateTimeField`."""
+        """Describe the column to migrations as an ordinary `DateTimeField`."""
         name, _path, args, kwargs = super().deconstruct()
         return name, "django.db.models.DateTimeField", args, kwargs
 
 
 class TimeStamped(models.Model):
-    """When a row was made and last changed, UTC."""
+    """Times at which a row was created and last changed, UTC."""
 
     created_at = DatabaseTimeField(auto_now_add=True)
     updated_at = DatabaseTimeField(auto_now=True)
@@ -41,10 +41,13 @@ class TimeStamped(models.Model):
 
 
 class Project(TimeStamped):
-    """Owner of studies, bots, secrets, jobs and tokens; every installation has the usual one."""
+    """Owner of studies, bots, secrets, jobs and tokens.
+
+    Every installation has the usual project.
+    """
 
     is_ready_made = True
-    """A database with nothing else is empty."""
+    """True for the usual project, which does not make a database non-empty."""
 
     key = models.SlugField(max_length=60, primary_key=True)
     name = models.CharField(max_length=200)
@@ -63,9 +66,9 @@ class Project(TimeStamped):
 
 
 class ProjectRole(models.Model):
-    """Role of a project: a group whose rights hold in that project only.
+    """Role of a project: a group whose rights apply only there.
 
-    A group without a row here is a role of the usual project. Members of the group have the role.
+    A group without a row is a role of the usual project. Members of the group have the role.
     """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="roles")
@@ -81,7 +84,7 @@ class ProjectRole(models.Model):
 
 
 class OfProject(models.Model):
-    """A row that belongs to a project."""
+    """Row that belongs to a project."""
 
     project = models.ForeignKey(Project, on_delete=models.PROTECT, default=project_of_new_rows, editable=False)
 
@@ -95,7 +98,10 @@ class OfProject(models.Model):
 
 
 class StaffRights(models.Model):
-    """No table: Django's permissions belong to a model, and these are about all of Confab."""
+    """Owner of staff permissions, without a table.
+
+    Django's permissions need a model, and these concern all of Confab.
+    """
 
     class Meta:
         managed = False
@@ -109,7 +115,7 @@ class StaffRights(models.Model):
 
 
 class ApiToken(TimeStamped, OfProject):
-    """Token of an API client that acts for a member of staff in one project; only its digest is kept.
+    """Token of an API client that acts for a member of staff in one project.
 
     It has some of their rights there.
     """
@@ -130,7 +136,7 @@ class ApiToken(TimeStamped, OfProject):
 
 
 class Installation(models.Model):
-    """The one row of facts about this installation.
+    """The single row of facts about this installation.
 
     Attributes:
         data_folder_id: id of the data folder (`webapp/core/data_folder.py`); empty before the first start.
@@ -153,12 +159,15 @@ class Installation(models.Model):
 
     @classmethod
     def load(cls) -> Installation:
-        """Return the row; it is created if missing."""
+        """Return the row, created if missing."""
         return cls.objects.get_or_create(id=1)[0]
 
 
 class Process(models.Model):
-    """A process of Confab that gives signs of life: web, bot host or worker; gone when it has ended in order."""
+    """Process of Confab that sends heartbeats: web, bot host or worker.
+
+    The row is deleted when the process ends normally.
+    """
 
     is_derived = True
 
@@ -181,12 +190,15 @@ class Process(models.Model):
 
     @property
     def label(self) -> str:
-        """The process in a word, other than that of any other: its machine and the beginning of its id."""
+        """Unique short name of the process.
+
+        It consists of its machine and the beginning of its id.
+        """
         return f"{self.host}-{self.id.hex[:8]}"
 
 
 class Incident(models.Model):
-    """Something that went wrong with the installation, from when it was noticed until it was over."""
+    """Problem of the installation, from its detection to its end."""
 
     kind = models.CharField(max_length=20)
     subject = models.CharField(max_length=150, help_text=_("Id of the process, queue or job concerned."))
@@ -208,7 +220,10 @@ class Incident(models.Model):
 
 
 class CleanUp(models.Model):
-    """Promise of a clean-up outside the database (`webapp/core/clean_up.py`), deleted once it is kept."""
+    """Promise of a clean-up outside the database (`webapp/core/clean_up.py`).
+
+    The row is deleted once the promise is kept.
+    """
 
     kind = models.CharField(max_length=40)
     payload = models.JSONField(null=True, help_text=_("Ids only, without texts or names."))

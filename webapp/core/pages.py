@@ -26,8 +26,8 @@ from webapp.core.thread_pool import RETRY_AFTER_S, busy_page
 def page_context(request: HttpRequest) -> dict[str, Any]:
     """Return the template context of every page.
 
-    `theme`, of the cookie of that name: light, dark or the system's. `prefix`: the path below which Confab lies.
-    `program`: what commands are called by.
+    `theme`, from the cookie of that name: light, dark or the system's. `prefix`: the path below which Confab runs.
+    `program`: the name of the command.
     """
     theme = request.COOKIES.get("theme", "")
     return {
@@ -38,13 +38,16 @@ def page_context(request: HttpRequest) -> dict[str, Any]:
 
 
 class ModuleManifestStorage(CompressedManifestStaticFilesStorage):
-    """Also rewrites `import … from "./x.js"`, so that modules can be cached for ever."""
+    """Static storage that rewrites imports in modules.
+
+    It handles `import … from "./x.js"`, so that modules can be cached forever.
+    """
 
     support_js_module_import_aggregation = True
 
 
 def server_address(request: HttpRequest) -> str:
-    """Return the address by which workers reach this server.
+    """Return the address at which workers reach this server.
 
     A setting decides. Without one it is the host of the request, without a port that is not this server's own: anybody
     can write a port into the header, and Django does not check it.
@@ -59,7 +62,10 @@ def server_address(request: HttpRequest) -> str:
 
 
 def staff_refusal(request: HttpRequest, *rights: Right) -> HttpResponseBase | None:
-    """Return the login, or a page that names the missing rights; None for staff who have them all."""
+    """Return the login, or a page that names the missing rights.
+
+    None for staff with all of them.
+    """
     user = request.user
     if not user.is_authenticated:
         return redirect_to_login(request.get_full_path())
@@ -74,12 +80,15 @@ logger = logging.getLogger(__name__)
 
 
 def reference_of(request: HttpRequest) -> str:
-    """Return the request's id, by which the log is searched for what went wrong."""
+    """Return the request's id, by which errors can be found in the log."""
     return getattr(request, "request_id", None) or request_id_new()
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Answer 500 with a reference code that is also in the log; 503 where the database is away or busy."""
+    """Respond 500 with a reference code that is also in the log.
+
+    503 if the database is unavailable or busy.
+    """
     error = sys.exc_info()[1]
     if isinstance(error, (OperationalError, InterfaceError)):
         seconds = random.randint(*RETRY_AFTER_S)
@@ -96,16 +105,18 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Answer 404 in the frame of every page."""
+    """Respond 404 in the frame of every page."""
     with translation.override(locale_for(request)):
         return render(request, "core/not_found.html", status=404)
 
 
 def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:
-    """Answer 403 to a form whose secret is missing or old, with what to do.
+    """Respond 403 to a form with a missing or old CSRF token.
+
+    The page says what to do.
 
     Args:
-        reason: why, in Django's words; the log has it.
+        reason: Django's reason, which is logged.
     """
     with translation.override(locale_for(request)):
         return render(request, "core/form_refused.html", status=403)

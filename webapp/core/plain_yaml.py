@@ -1,4 +1,4 @@
-"""YAML and JSON from people, read as plain values: texts, numbers, lists and mappings, and nothing that runs or grows.
+"""YAML and JSON from users, parsed as plain values.
 
 Read as YAML 1.2 where that differs from the YAML of old: `yes`, `no`, `on` and `off` are texts, and so are dates and
 `12:30`. A key that stands twice is refused, since one of the two would be lost. So are anchors and aliases, by which a
@@ -25,7 +25,7 @@ _OTHER_LINE_ENDS = set("\r\x85\u2028\u2029")
 
 
 class NotPlain(ValueError):
-    """Error in a text that cannot be read; the message says where and why."""
+    """Error in a text that cannot be parsed; the message says where and why."""
 
 
 class _Loader(yaml.SafeLoader):
@@ -52,7 +52,10 @@ class _Loader(yaml.SafeLoader):
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what `_Loader` reads back the same; texts of several lines stand as they are."""
+    """Dumper whose output `_Loader` reads unchanged.
+
+    Texts of several lines are written as blocks.
+    """
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -104,7 +107,7 @@ def plain_read(text: str | bytes) -> Any:
     """Return the content of YAML or JSON; None for an empty text.
 
     Raises:
-        NotPlain: it is neither, or too long, or not plain.
+        NotPlain: it is invalid, too long, or not plain.
     """
     try:
         content = text if isinstance(text, str) else text.decode("utf-8-sig")

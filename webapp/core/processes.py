@@ -1,8 +1,7 @@
 """Processes: heartbeats, children of `serve`, shutdown, and the server's address.
 
-A process stores its heartbeat in one row, every few seconds: who it is, how busy it is, whether it hangs, and what it
-has counted. So any web process can report on all of them, on any number of machines, and nobody needs to reach a bot
-host or a worker.
+Every few seconds a process stores a heartbeat in its row: its identity, its load, whether it hangs, and its counters.
+So any web process can report on all processes on any number of machines, without reaching a bot host or a worker.
 """
 
 from __future__ import annotations
@@ -42,14 +41,19 @@ _ANY_HOST = ("0.0.0.0", "::")  # noqa: S104
 
 
 def address_of(host: str, port: int) -> str:
-    """Build the address by which this machine reaches a server, path prefix included."""
+    """Build the address at which this machine reaches a server.
+
+    It includes the path prefix.
+    """
     reachable_host = "127.0.0.1" if host in _ANY_HOST else host
     reachable_host = f"[{reachable_host}]" if ":" in reachable_host else reachable_host
     return f"http://{reachable_host}:{port}{settings.CONFAB_PATH_PREFIX}"
 
 
 def server_address() -> str:
-    """Read the running server's address; HOST and PORT come first where they are set.
+    """Return the running server's address.
+
+    Without a running server it is the address at which `serve` would listen.
 
     Without a running server it is the address at which `serve` would listen.
     """
@@ -65,12 +69,12 @@ def server_address() -> str:
 
 
 def address_write(address: str) -> None:
-    """Keep the address of this server while it runs."""
+    """Store the address of this server while it runs."""
     _file().write_text(address, encoding="utf-8")
 
 
 def address_forget(address: str) -> None:
-    """Delete the kept address, unless another server wrote its own since."""
+    """Delete the stored address, unless another server has replaced it."""
     with contextlib.suppress(FileNotFoundError):
         if _file().read_text(encoding="utf-8") == address:
             _file().unlink()
@@ -80,17 +84,17 @@ def _file() -> Path:
     return Path(settings.DATA_DIR) / "server-address.txt"
 
 
-# Open requests and sockets have this long to come to their end, then they are cut off.
+# Open requests and sockets get this long to finish before they are cut off.
 CONNECTIONS_GRACE_S = 5
 # Then the process ends, even if a thread hangs in a call that never returns.
 SHUTDOWN_LIMIT_S = CONNECTIONS_GRACE_S + WORKER_GRACE_S + 5
 
 
 def end_process_within(limit_s: float = SHUTDOWN_LIMIT_S, *, first: Callable[[], None] = lambda: None) -> None:
-    """End this process when `limit_s` is over, unless it has ended by itself before.
+    """End this process after `limit_s`, unless it ends by itself.
 
     Args:
-        first: what to do just before.
+        first: called just before.
     """
 
     def end() -> None:
@@ -116,7 +120,9 @@ class _Child:
 
 
 class ChildProcesses:
-    """The children of this process, each in a session of its own, so that Ctrl-C reaches it through us.
+    """Children of this process, each in its own session.
+
+    They end by themselves when this process is killed (`webapp.core.child`).
 
     They end by themselves when this process is killed (`webapp.core.child`).
     """
@@ -128,16 +134,16 @@ class ChildProcesses:
         """Start a Python module as a child.
 
         Args:
-            name: what it is, in the messages.
+            name: its name in messages.
             module: the module and its arguments.
-            without_it: what no longer happens once it has ended.
+            without_it: what stops working once it has ended.
         """
         watched = (sys.executable, "-m", "webapp.core.child", str(os.getpid()), *module)
         process = subprocess.Popen(watched, start_new_session=True)
         self._children.append(_Child(name, without_it, process))
 
     async def watch(self) -> None:
-        """Say it when a child ends, now or later; until cancelled."""
+        """Report when a child ends, until cancelled."""
         ended: list[_Child] = []
         while True:
             for child in self._children:
@@ -152,7 +158,7 @@ class ChildProcesses:
             await asyncio.sleep(CHILD_POLL_INTERVAL_S)
 
     def end(self) -> None:
-        """Ask all children to end, and kill those that have not after a while."""
+        """Ask all children to end, and later kill those that have not."""
         for child in self._children:
             child.process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + WORKER_GRACE_S
@@ -162,13 +168,16 @@ class ChildProcesses:
         self.kill()
 
     def kill(self) -> None:
-        """Kill the children that still run."""
+        """Kill the children that are still running."""
         for child in self._children:
             child.process.kill()
 
 
 def _exit_reason(code: int) -> str:
-    """Describe the end of a process by its exit code: that of Python, negative after a signal."""
+    """Describe the end of a process by its exit code.
+
+    It is Python's: negative after a signal.
+    """
     if code >= 0:
         return f"exit code {code}"
     with contextlib.suppress(ValueError):
@@ -177,12 +186,12 @@ def _exit_reason(code: int) -> str:
 
 
 SILENT_AFTER = timedelta(seconds=60)
-"""Who has given no sign for so long is not there any more."""
+"""A process without a heartbeat for this long is considered gone."""
 FORGOTTEN_AFTER = timedelta(days=1)
 HANGS_AFTER_S = 60.0
-"""What has stood still for so long hangs. The sign says so, for the thread that gives signs still moves."""
+"""A part that has stood still for this long hangs. Heartbeats report it, because their thread still runs."""
 LOOP, THREADS = "loop", "threads"
-"""What may hang: the event loop, and all threads for pages at once."""
+"""Parts that can hang: the event loop, and all threads for pages at once."""
 _BEAT_EVERY_S = 1.0
 
 Role = str
@@ -196,9 +205,9 @@ class Signs:
         self.id = uuid.uuid4()
         self.roles: dict[Role, dict[str, Any]] = {}
         self.after: list[Callable[[], object]] = []
-        """What is done after each sign, in the same thread."""
+        """Called after each heartbeat, in the same thread."""
         self.stands_s: dict[str, Callable[[], float]] = {}
-        """Of what may hang, how long it has stood still, in seconds."""
+        """Functions that return how long each part has stood still, in seconds."""
         self._began_at: datetime | None = None
         self._is_clock_logged = self._is_folder_logged = False
         self._used: tuple[float, float] | None = None
@@ -206,10 +215,12 @@ class Signs:
         self._thread: threading.Thread | None = None
 
     def begin(self, role: Role, *, in_thread: bool = True, **details: Any) -> None:
-        """Say from now on that this process lives, in a thread of its own or whenever `give` is called.
+        """Start sending heartbeats.
+
+        They are sent from a separate thread, or whenever `give` is called.
 
         Args:
-            details: what else to tell of this role: the queues of a worker, the pool of a bot host.
+            details: further facts about this role: the queues of a worker, the pool of a bot host.
         """
         if settings.CONFAB_SIGN_EVERY_S <= 0:
             return
@@ -220,7 +231,7 @@ class Signs:
             self._thread.start()
 
     async def beat(self) -> None:
-        """Watch from now on whether the event loop that runs this moves; until cancelled."""
+        """Watch whether this event loop is running, until cancelled."""
         beat_at = time.monotonic()
         self.stands_s[LOOP] = lambda: time.monotonic() - beat_at
         while True:
@@ -228,7 +239,7 @@ class Signs:
             await asyncio.sleep(_BEAT_EVERY_S)
 
     def give(self) -> None:
-        """Store a heartbeat; there is none while the database is unavailable."""
+        """Store a heartbeat, unless the database is unavailable."""
         try:
             self._store()
         except DatabaseError as error:
@@ -252,7 +263,10 @@ class Signs:
         Process.objects.filter(heard_at__lt=now - FORGOTTEN_AFTER).delete()
 
     def _surroundings(self) -> dict[str, Any]:
-        """Return the offset of the clock and the id of the data folder; log a problem of either once."""
+        """Return the clock's offset and the id of the data folder.
+
+        A problem with either is logged once.
+        """
         off_s = round(database_clock.seconds_off(), 1)
         folder_id = read_folder_id()
         if abs(off_s) > OFF_AFTER_S and not self._is_clock_logged:
@@ -264,13 +278,13 @@ class Signs:
         return {"clock_off_s": off_s, "data_folder": folder_id}
 
     def end(self) -> None:
-        """Report that this process ends in order, so that it does not count as silent."""
+        """Report that this process ends normally, so that it does not count as silent."""
         if not self.roles:
             return
         self.roles = {}
         self._over.set()
         if self._thread is not None:
-            self._thread.join(timeout=2)  # or the sign that it is just giving would come after the end
+            self._thread.join(timeout=2)  # otherwise a heartbeat in progress would be stored after the end
         try:
             Process.objects.filter(id=self.id).delete()
         except DatabaseError as error:
@@ -282,20 +296,23 @@ class Signs:
                 self.give()
                 for also in self.after:
                     also()
-            except Exception:  # the next sign may work, and without one the process looks dead
+            except Exception:  # the next heartbeat may succeed, and without any the process looks dead
                 logger.exception("a heartbeat failed")
             finally:
-                connections.close_all()  # none is kept between signs: connections are counted
+                connections.close_all()  # keep no connection between heartbeats: connections are limited
             self._over.wait(settings.CONFAB_SIGN_EVERY_S)
         self._thread = None
 
     def _hangs(self) -> dict[str, float]:
-        """Return the parts that hang, and for how many seconds."""
+        """Return the parts that hang, with the number of seconds."""
         stands = {name: look() for name, look in self.stands_s.items()}
         return {name: round(s, 1) for name, s in stands.items() if s >= HANGS_AFTER_S}
 
     def _load(self) -> dict[str, float]:
-        """Return the share of a core used since the last sign and the memory; a worker's children count with it."""
+        """Return the CPU use since the last heartbeat, and the memory.
+
+        CPU use is a share of a core; a worker's children are included.
+        """
         own_process = psutil.Process()
         processes = [own_process, *(own_process.children(recursive=True) if WORKER in self.roles else ())]
         used_s, memory = 0.0, 0
@@ -304,7 +321,7 @@ class Signs:
                 times = process.cpu_times()
                 used_s += times.user + times.system
                 memory += process.memory_info().rss
-            except psutil.Error:  # it ended meanwhile
+            except psutil.Error:  # the process ended meanwhile
                 continue
         now_s = time.monotonic()
         load = {"memory_mb": round(memory / 1_000_000, 1)}
@@ -325,18 +342,21 @@ def is_silent(process: Process) -> bool:
 
 
 def is_clock_off(process: Process) -> bool:
-    """Return True if the process reported a clock that differs from the database's."""
+    """Return True if the process's clock differs from the database's."""
     return abs(process.load.get("clock_off_s", 0.0)) > OFF_AFTER_S
 
 
 def hangs_since(process: Process) -> dict[str, datetime]:
-    """Return the parts of a process that hung at its last heartbeat, and since when."""
+    """Return the hanging parts at the last heartbeat, and since when."""
     hangs = process.load.get("hangs", {})
     return {name: process.heard_at - timedelta(seconds=s) for name, s in hangs.items()}
 
 
 def processes_known() -> list[Process]:
-    """Return processes that neither ended in order nor have a successor, by task; those silent for a day too."""
+    """Return known processes by task.
+
+    Those that ended normally or were replaced are left out; silent ones are kept for a day.
+    """
     processes = sorted(Process.objects.all(), key=lambda process: (process.roles, process.host, process.began_at))
     living = [process for process in processes if not is_silent(process)]
     return [
@@ -347,24 +367,30 @@ def processes_known() -> list[Process]:
 
 
 def _replaces(successor: Process, silent: Process) -> bool:
-    """Return True if a process began after another fell silent and has all its roles and details."""
+    """Return True if a process replaces a silent one.
+
+    It began later and has all its roles and details.
+    """
     does_all = set(silent.roles) <= set(successor.roles)
     same = all(successor.details.get(key) == value for key, value in silent.details.items())
     return successor.began_at > silent.heard_at and does_all and same
 
 
 def processes_living(role: Role | None = None) -> list[Process]:
-    """Return the processes that are heard of, those with a role alone if one is named."""
+    """Return the processes with recent heartbeats.
+
+    If a role is given, only those with it.
+    """
     living = Process.objects.filter(heard_at__gte=database_now() - SILENT_AFTER)
     return [process for process in living.order_by("began_at") if role is None or role in process.roles]
 
 
 LAST_HEARTBEAT_LIMIT_S = 3.0
-"""So long the last sign of life may take: nobody waits for a database that is away."""
+"""Maximum duration of the last heartbeat: do not wait for an unavailable database."""
 
 
 async def lifespan(_scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """Begin and end the signs of life of this process."""
+    """Start and end the heartbeats of this process."""
     beating: asyncio.Task[None] | None = None
     while True:
         message = await receive()

@@ -1,4 +1,6 @@
-"""Active project of a request, job or command, and the managers that show only its rows.
+"""Active project of a request, job or command, and its managers.
+
+The managers return only the active project's rows.
 
 A staff request, an API call and a job have an active project: their queries return nothing else. Participants' pages,
 commands and the server's own work have none and see every project.
@@ -29,14 +31,16 @@ M = TypeVar("M", bound=models.Model)
 
 
 class ProjectUndecided(RuntimeError):
-    """Exception: a staff route queried before its rights were checked."""
+    """Raised if a staff route queries before its rights are checked."""
 
 
 def active_project() -> str | None:
-    """Return the key of the active project; None if all projects are visible.
+    """Return the key of the active project.
+
+    None if all projects are visible.
 
     Raises:
-        ProjectUndecided: this is a staff route whose rights have not been checked.
+        ProjectUndecided: the rights of this staff route have not been checked.
     """
     key = _active.get()
     if key == UNDECIDED:
@@ -50,7 +54,10 @@ def project_of_new_rows() -> str:
 
 
 def enter_project(key: str | None) -> None:
-    """Make this the active project until the request ends, or until another one is entered."""
+    """Make this the active project for the rest of the request.
+
+    Until another one is entered.
+    """
     _active.set(key)
 
 
@@ -70,7 +77,9 @@ def in_project(key: str | None) -> Iterator[None]:
 
 
 class ProjectManager(models.Manager[M]):
-    """Manager that returns the rows of the active project, or all rows if there is none.
+    """Manager of the active project's rows.
+
+    It returns all rows if no project is active.
 
     The model's `project_paths` name its owner: `project` for a row with its own foreign key, else foreign keys to
     models with one, such as `study` or `selfplay__run`. Several are alternatives. `shared_rows`, if the model has it,
@@ -84,7 +93,10 @@ class ProjectManager(models.Manager[M]):
         return rows if key is None else rows.filter(self._belongs_to(key))
 
     def _belongs_to(self, key: str) -> Q:
-        """Return the condition without joins: a joined row would be locked by `select_for_update`, too."""
+        """Return the condition without joins.
+
+        `select_for_update` would lock joined rows, too.
+        """
         model: Any = self.model
         conditions = [model.shared_rows] if hasattr(model, "shared_rows") else []
         for path in model.project_paths:
@@ -97,7 +109,7 @@ class ProjectManager(models.Manager[M]):
             if not rest:
                 owned = owner._base_manager.filter(project=key)
                 conditions.append(Q(**{f"{first}__in": owned.values("pk")}))
-            else:  # a reverse relation, whose rows are too many for a list
+            else:  # a reverse relation with too many rows for a list
                 through = owner._base_manager.filter(
                     **{field.remote_field.name: OuterRef("pk"), f"{rest}__project": key}  # type: ignore[union-attr]
                 )

@@ -1,4 +1,4 @@
-"""Projects: whose members someone is, the project of a request, roles, moves of studies between projects."""
+"""Projects: members, project of a request, roles, and moves of studies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ def projects_all(key: str | None = None) -> QuerySet[Project]:
 
 
 def projects_of(user: Any) -> list[Project]:
-    """Return the projects that the user can read, the usual one first; all projects for a superuser."""
+    """Return the projects that the user can read, the usual one first.
+
+    All projects for a superuser.
+    """
     projects = Project.objects.all()
     if not user.is_superuser:
         projects = projects.filter(key__in=readable_projects(user))
@@ -49,7 +52,7 @@ def projects_of(user: Any) -> list[Project]:
 
 
 def candidate_projects(request: HttpRequest) -> Iterator[str]:
-    """Yield the keys of the projects that a staff request may work in, the preferred one first.
+    """Yield the keys of possible projects of a staff request, best first.
 
     The preferred project is the one that the session names, else the usual one, else the first one of the user. At
     least one key is yielded.
@@ -65,7 +68,10 @@ def candidate_projects(request: HttpRequest) -> Iterator[str]:
 
 
 def readable_projects(user: Any) -> list[str]:
-    """Return the keys of the projects that the user's roles let them read; a superuser's roles only."""
+    """Return the keys of the projects that the user's roles let them read.
+
+    Also for a superuser.
+    """
     return [key for key in {USUAL_PROJECT, *permissions_by_project(user)} if may_in(user, key, Right.READ)]
 
 
@@ -99,7 +105,7 @@ def project_create(*, actor: User, key: str, name: str, **limits: Any) -> Projec
     with transaction.atomic():
         project, is_new = Project.objects.get_or_create(key=key, defaults={"name": name.strip()})
         if not is_new:
-            raise Refused("taken", f"The key {quote(key)} is not available. Choose another one.")
+            raise Refused("taken", f"The key {quote(key)} is not available. Choose another key.")
         for role_name, rights in SUGGESTED_ROLES.items():
             _add_role(project, role_name, rights)
         actor.groups.add(Group.objects.get(project_role__project=project, project_role__name="Owner"))
@@ -176,7 +182,10 @@ def role_save(*, actor: User, key: str, name: str, rights: Sequence[str], group:
             and len(granted) < len(Right)
             and not _has_other_owner(key, group)
         ):
-            raise Refused("last_owner", "Somebody must keep all rights in this project. Give another role all rights.")
+            raise Refused(
+                "last_owner",
+                ("At least one role must keep all rights in this project. Give another role all rights first."),
+            )
         group.permissions.set(_permissions(granted))
         return group
     name = name.strip()
@@ -195,7 +204,10 @@ def has_several_projects() -> bool:
 
 
 def may_open_admin(user: Any) -> bool:
-    """Return True if the user may open Django's admin, which shows the records of all projects."""
+    """Return True if the user may open Django's admin.
+
+    It shows the records of all projects.
+    """
     return bool(user.is_superuser) or not has_several_projects()
 
 
@@ -205,7 +217,7 @@ def _demand_administrator(actor: User, key: str) -> None:
 
 
 def _has_other_owner(key: str, group: Group) -> bool:
-    """Return True if an active member has all rights in the project by another role."""
+    """Return True if an active member has all rights by another role."""
     names = [right.value for right in Right]
     for other in project_roles(key).exclude(pk=group.pk):
         granted = {permission.codename for permission in other.permissions.all()}

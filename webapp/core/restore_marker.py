@@ -1,4 +1,4 @@
-"""Marker of a restoration that has begun, kept in the data folder until everything is in place.
+"""Marker in the data folder of a restoration in progress.
 
 A restoration replaces the database in one transaction and then the key and the lists of bots and metrics. A process
 killed in between leaves a Confab whose parts do not belong together. The marker survives it, and `migrate`, `serve`,
@@ -25,7 +25,7 @@ class UnfinishedRestore:
     Attributes:
         file: path of the archive.
         began_at: time in ISO format, UTC.
-        kept_before: path of the backup of the state before; empty until it is complete, or if there was nothing.
+        kept_before: path of the backup of the previous state; empty until it is complete, or without a previous state.
     """
 
     file: str
@@ -63,13 +63,13 @@ def refuse_unfinished_restore() -> None:
 
 
 class RestoreMarker:
-    """The marker's file, written by the process that restores and cleared once the state is whole."""
+    """The marker's file, from the start of a restoration to its end."""
 
     def __init__(self, file: Path) -> None:
         self._restore = UnfinishedRestore(str(file.resolve()), f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC")
 
     def write(self, *, kept_before: Path | None = None) -> None:
-        """Store the marker on the disk, with the backup of the state before once there is one."""
+        """Store the marker on disk, with the backup of the previous state if any."""
         if kept_before is not None:
             self._restore = replace(self._restore, kept_before=str(kept_before))
         path = _marker_path()
@@ -81,7 +81,10 @@ class RestoreMarker:
         unfinished.replace(path)
 
     def clear(self) -> None:
-        """Delete the marker: the state is whole, the new one or the one before."""
+        """Delete the marker once the state is consistent.
+
+        Either the new state or the previous one.
+        """
         _marker_path().unlink(missing_ok=True)
 
 

@@ -1,12 +1,12 @@
-"""Rights of staff: six Django permissions, held by role in a project; ready groups, the admin, accounts of staff.
+"""Rights of staff: six Django permissions, held by role in a project.
 
 A role is a group. Its rights hold in the role's project; a group without a project is a role of the usual project,
 whose administrators also run the server.
 
-The right to read underlies the others: no page of the dashboard opens without it. Superusers have all six. In the
-stock admin, too, these rights decide, and not the permissions of single models.
+Every page of the dashboard needs the right to read. Superusers have all six rights. These rights also decide in
+Django's admin, instead of the permissions of single models.
 
-Users cannot change their own account, nor accounts with rights that they lack. So they cannot extend their own rights,
+Users cannot change their own account or accounts with rights that they lack. So they cannot extend their own rights,
 not even through a new account, and the last administrator remains.
 """
 
@@ -33,7 +33,7 @@ from webapp.core.project_scope import USUAL_PROJECT, in_project, project_of_new_
 
 
 class Right(models.TextChoices):
-    """A permission of the app `core`, by its codename."""
+    """Right of staff: codename of a permission of the app `core`."""
 
     READ = "read", _("Read studies and results")
     PRIVATE = "private", _("See private data such as recruitment ids")
@@ -57,7 +57,7 @@ def may(user: Any, *rights: Right) -> bool:
 
 
 def may_somewhere(user: Any, *rights: Right) -> bool:
-    """Return True if this user has all of the rights in one project at least."""
+    """Return True if this user has all of the rights in some project."""
     if not (user.is_active and user.is_staff):
         return False
     return may(user, *rights) or any(may_in(user, project, *rights) for project in permissions_by_project(user))
@@ -70,15 +70,24 @@ def may_in(user: Any, project: str, *rights: Right) -> bool:
 
 
 def may_see_codes(user: Any) -> bool:
-    """Return True if this user may read completion codes: staff who pay and staff who set them."""
+    """Return True if this user may read completion codes.
+
+    These are staff who pay and staff who enter the codes.
+    """
     return may(user, Right.PAY) or may(user, Right.ADMINISTER)
 
 
 class ProjectBackend(ModelBackend):
-    """Authentication by password; permissions of the active project, or of the usual one where none is active."""
+    """Authentication by password, with permissions by project.
+
+    They are those of the active project, or of the usual one if none is active.
+    """
 
     def get_user_permissions(self, user_obj: Any, obj: Any = None) -> set[str]:
-        """Return the permissions that the user has without a group; they hold in the usual project."""
+        """Return the permissions that the user has without a group.
+
+        They apply in the usual project.
+        """
         return super().get_user_permissions(user_obj, obj) if project_of_new_rows() == USUAL_PROJECT else set()
 
     def get_group_permissions(self, user_obj: Any, obj: Any = None) -> set[str]:
@@ -90,7 +99,10 @@ class ProjectBackend(ModelBackend):
         return permissions_by_project(user_obj).get(project_of_new_rows(), set())
 
     def get_all_permissions(self, user_obj: Any, obj: Any = None) -> set[str]:
-        """Return the permissions of the user in the project."""
+        """Return the permissions of a user's roles, by project.
+
+        They are read once for each user object.
+        """
         return {*self.get_user_permissions(user_obj, obj), *self.get_group_permissions(user_obj, obj)}
 
 
@@ -109,7 +121,7 @@ def permissions_by_project(user: Any) -> dict[str, set[str]]:
 
 
 def project_ensure(using: str, apps: Apps = installed, **_kwargs: Any) -> None:
-    """Make the project that everything belongs to, where it is missing after a migration."""
+    """Create the usual project if it is missing after a migration."""
     try:
         projects = apps.get_model("core", "Project").objects.using(using)
     except LookupError:  # an earlier state of the database
@@ -118,11 +130,14 @@ def project_ensure(using: str, apps: Apps = installed, **_kwargs: Any) -> None:
 
 
 def groups_ensure(using: str, apps: Apps = installed, **_kwargs: Any) -> None:
-    """Make the ready groups that are missing, after a migration; those there keep what they were given."""
+    """Create missing default groups after a migration.
+
+    Existing groups keep their rights.
+    """
     try:
         group_model = apps.get_model("auth", "Group")
         permission_model = apps.get_model("auth", "Permission")
-    except LookupError:  # the tables of users are being taken away
+    except LookupError:  # the tables of users are being removed
         return
     permissions = {
         permission.codename: permission
@@ -130,7 +145,7 @@ def groups_ensure(using: str, apps: Apps = installed, **_kwargs: Any) -> None:
             content_type__app_label="core", content_type__model="staffrights"
         )
     }
-    if len(permissions) < len(Right):  # this app is not migrated yet; its turn comes
+    if len(permissions) < len(Right):  # this app is not migrated yet and comes later
         return
     for name, rights in READY_GROUPS.items():
         group, created = group_model.objects.using(using).get_or_create(name=name)
@@ -139,7 +154,9 @@ def groups_ensure(using: str, apps: Apps = installed, **_kwargs: Any) -> None:
 
 
 class ReadOnlyAdminMixin:
-    """Mixin of a model's admin or inline: seen and deleted by right, "read" always among them; never added or changed.
+    """Mixin of read-only admins: rows are viewed and deleted by right.
+
+    Reading needs the right to read, too. Rows are never added or changed.
 
     A `right_to_delete` of None means that nobody deletes rows here.
     """
@@ -168,12 +185,18 @@ class ReadOnlyAdminMixin:
 
 
 def private_search(request: HttpRequest, fields: Sequence[str], *private: str) -> list[str]:
-    """Return the fields that a list is searched by: participants' ids only for users who may see them."""
+    """Return the search fields of a list.
+
+    Participants' ids are included only for users who may see them.
+    """
     return [*fields, *(private if may(request.user, Right.PRIVATE) else ())]
 
 
 def accounts() -> QuerySet[User]:
-    """Return the members of the active project, active accounts first; in the usual project all accounts of staff."""
+    """Return the members of the active project, active accounts first.
+
+    In the usual project these are all accounts of staff.
+    """
     staff = User.objects.filter(is_staff=True)
     if (project := project_of_new_rows()) != USUAL_PROJECT:
         staff = staff.filter(groups__project_role__project=project).distinct()
@@ -198,7 +221,7 @@ def account_groups(numbers: Collection[str] | None = None) -> QuerySet[Group]:
 
 
 def account_add(*, actor: User, username: str, email: str, groups: Collection[Group]) -> User:
-    """Create an account without a password, with these roles of the active project.
+    """Create an account without a password, with roles of the project.
 
     In a project other than the usual one, an existing account with this name becomes a member instead.
 
@@ -221,10 +244,12 @@ def account_add(*, actor: User, username: str, email: str, groups: Collection[Gr
 
 
 def account_groups_set(*, actor: User, user: User, groups: Collection[Group]) -> None:
-    """Give an account exactly these roles of the active project; its roles in other projects stay.
+    """Give an account exactly these roles of the active project.
+
+    Its roles in other projects stay.
 
     Raises:
-        Refused: as the module says.
+        Refused: as described in the module.
     """
     with transaction.atomic():
         _lock(actor, user)
@@ -234,10 +259,12 @@ def account_groups_set(*, actor: User, user: User, groups: Collection[Group]) ->
 
 
 def account_activate(*, actor: User, user: User, is_active: bool) -> None:
-    """Let a person in, or keep them out; their sessions and tokens end at once.
+    """Activate or deactivate an account.
+
+    A deactivated account's sessions and tokens end at once.
 
     Raises:
-        Refused: as the module says.
+        Refused: as described in the module.
     """
     _refuse_outside_server()
     with transaction.atomic():
@@ -246,10 +273,12 @@ def account_activate(*, actor: User, user: User, is_active: bool) -> None:
 
 
 def account_delete(*, actor: User, user: User) -> None:
-    """Delete a deactivated account with its tokens; what it made stays.
+    """Delete a deactivated account with its tokens.
+
+    Its work stays.
 
     Raises:
-        Refused: `active`, or as the module says.
+        Refused: `active`, or as described in the module.
     """
     _refuse_outside_server()
     with transaction.atomic():
@@ -260,10 +289,12 @@ def account_delete(*, actor: User, user: User) -> None:
 
 
 def password_path(*, actor: User, user: User) -> str:
-    """Return the path of a page on which the person sets a password, once and within three days.
+    """Return the path of a page to set a password.
+
+    It works once and expires after three days.
 
     Raises:
-        Refused: `server`: the account has been used, or belongs to another project, too. Or as the module says.
+        Refused: `server`: the account has been used, or also belongs to another project. Or as described in the module.
     """
     is_elsewhere = user.groups.exclude(pk__in=account_groups().order_by().values("pk")).exists()
     is_new = user.last_login is None and not is_elsewhere
@@ -276,17 +307,17 @@ def password_path(*, actor: User, user: User) -> str:
 
 
 def _lock(actor: User, user: User) -> None:
-    """Lock both accounts, in one order, and refuse what the module says."""
+    """Lock both accounts in a fixed order, and check the module's rules."""
     locked = {
         account.pk: account
         for account in User.objects.select_for_update().filter(pk__in=[actor.pk, user.pk]).order_by("pk")
     }
     if user.pk not in locked or actor.pk not in locked or not may(locked[actor.pk], Right.ADMINISTER):
-        raise Refused("gone", "This account no longer exists, or you may no longer change it.")
+        raise Refused("gone", "This account no longer exists, or you can no longer change it.")
     if user.pk == actor.pk:
         raise Refused("own", "You cannot change your own account here. Ask another administrator.")
     if locked[user.pk].is_superuser and not locked[actor.pk].is_superuser:
-        raise Refused("rights", "Only a superuser can change the account of a superuser.")
+        raise Refused("rights", "rights of a deactivated account once it is active again")
     active = User(pk=user.pk, is_active=True)  # what a deactivated account may do once it is active again
     if not active.get_all_permissions() <= locked[actor.pk].get_all_permissions():
         raise Refused("rights", "This account has rights that you do not have.")

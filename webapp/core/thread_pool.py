@@ -46,14 +46,14 @@ RETRY_AFTER_S = (3, 8)
 
 
 class PoolExhausted(Exception):
-    """No thread became free in time."""
+    """Raised if no thread became free in time."""
 
 
 class PageThreadPool:
-    """Lasting threads that requests borrow, first come first served."""
+    """Lasting threads that requests borrow in order of arrival."""
 
     def __init__(self, n_threads: int, name: str) -> None:
-        # One worker each: all work of a borrower is done by the same thread.
+        # One worker each: all work of a borrower runs in the same thread.
         self._idle = [ThreadPoolExecutor(1, f"{name}-{n}") for n in range(n_threads)]
         self._places = asyncio.Semaphore(n_threads)
         self._moved_at = time.monotonic()
@@ -64,7 +64,10 @@ class PageThreadPool:
         return not self._places.locked()
 
     def stands_s(self) -> float:
-        """Return the seconds that all threads have kept the same work; 0 while one is free. For any thread."""
+        """Return the seconds that all threads have been busy with the same work.
+
+        0 while one is free. Any thread may call this.
+        """
         return 0.0 if self._idle else time.monotonic() - self._moved_at
 
     async def borrow(self) -> ThreadPoolExecutor:
@@ -77,24 +80,24 @@ class PageThreadPool:
         return self._idle.pop()
 
     def give_back(self, thread: ThreadPoolExecutor) -> None:
-        """Leave the thread to the next caller in line."""
+        """Return the thread to the next caller in line."""
         self._moved_at = time.monotonic()
         self._idle.append(thread)
         self._places.release()
 
 
 class _Borrowed(Executor):
-    """The thread of one request, which it gets when it has been read to its end."""
+    """Thread of one request, borrowed once the request has been read."""
 
     thread: ThreadPoolExecutor | None = None
 
     def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        assert self.thread is not None, "a request works before it was read"
+        assert self.thread is not None, "a request runs before it was read"
         return self.thread.submit(work, *args, **kwargs)
 
 
 class PagesInOneThread(ASGIHandler):
-    """Django, with all of a page's middleware and its view done in one visit to the thread.
+    """Django with a page's middleware and view in one visit to the thread.
 
     Django's own goes back to the event loop before the view and for each look of the middleware at it. An
     asynchronous view still runs on the event loop. And what a page streams from a plain iterator is sent while it is
@@ -102,22 +105,24 @@ class PagesInOneThread(ASGIHandler):
     """
 
     def load_middleware(self, is_async: bool = False) -> None:
-        """Let the middleware always call each other directly."""
+        """Make the middleware always call each other directly."""
         super().load_middleware(is_async=False)
 
     async def get_response_async(self, request: HttpRequest) -> HttpResponseBase:
-        """Return the page, made in the thread that the request borrowed."""
+        """Return the page, generated in the thread that the request borrowed."""
         return await sync_to_async(self.get_response)(request)
 
     async def send_response(self, response: HttpResponseBase, send: Send) -> None:
-        """Send the page, a piece at a time where it is streamed."""
+        """Send the page, in pieces if it is streamed."""
         if isinstance(response, StreamingHttpResponse) and not response.is_async:
             response.streaming_content = in_pieces(iter(response))
         await super().send_response(response, send)
 
 
 async def in_pieces(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
-    """Yield what an iterator yields, which is asked in the thread of the request, joined to pieces worth a visit to it.
+    """Yield an iterator's values, joined to pieces worth a thread visit.
+
+    Output that must arrive immediately needs an asynchronous iterator, which does not come here.
 
     What has to arrive as soon as it is there must be an asynchronous iterator, which does not come here.
     """
@@ -127,7 +132,7 @@ async def in_pieces(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
 
 
 def _piece(parts: Iterator[bytes]) -> bytes:
-    """Return the next piece; nothing once the iterator has come to its end."""
+    """Return the next piece; empty once the iterator has ended."""
     piece, size = [], 0
     for part in parts:
         piece.append(part)
@@ -138,12 +143,12 @@ def _piece(parts: Iterator[bytes]) -> bytes:
 
 
 class ThreadPooledApp:
-    """ASGI application: Django's pages, done by a bounded number of threads.
+    """ASGI application that serves Django's pages with a bounded number of threads.
 
     Args:
         application: Django.
-        n_threads: pages worked on at once.
-        wait_s: the longest wait for a thread.
+        n_threads: number of pages processed at once.
+        wait_s: maximum wait for a thread.
     """
 
     def __init__(self, application: AsgiApplication, *, n_threads: int, wait_s: float) -> None:
@@ -153,14 +158,14 @@ class ThreadPooledApp:
         self._health = PageThreadPool(1, "health")
 
     def stands_s(self) -> float:
-        """Return for how many seconds no page has come to its end though all threads are busy."""
+        """Return the seconds without a finished page while all threads are busy."""
         return self._pages.stands_s()
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         path = scope["path"]
         if path.startswith(settings.STATIC_URL):
-            # A thread of its own even so. Where a client did not wait for its last answer, the server begins the
-            # next request in the context of the last one, whose thread has another borrower by then.
+            # Use a new context even so. If a client did not wait for its last response, the server starts the next
+            # request in the context of the last one, whose thread has been lent to another request.
             with ThreadPoolExecutor(1, "static") as thread:
                 async with ThreadSensitiveContext(executor=thread):
                     await self.application(scope, receive, send)
@@ -192,10 +197,12 @@ class ThreadPooledApp:
                 crew.give_back(borrowed.thread)
 
     async def _wait(self, crew: PageThreadPool, borrowed: _Borrowed, receive: Receive) -> Message | None:
-        """Borrow a thread. What comes back is the message that the client has gone meanwhile, if so.
+        """Borrow a thread.
+
+        If the client disconnects meanwhile, its message is returned.
 
         Raises:
-            Crowded: if none became free in time.
+            Crowded: if no thread became free in time.
         """
         if crew.has_idle:
             borrowed.thread = await crew.borrow()
@@ -217,13 +224,13 @@ class ThreadPooledApp:
 
 
 async def _send_away(scope: dict[str, Any], send: Send) -> None:
-    """Send the busy page, without a thread, a session or the database."""
+    """Send the busy page without using a thread, a session or the database."""
     seconds = random.randint(*RETRY_AFTER_S)
     accepted = dict(scope.get("headers", ())).get(b"accept-language", b"").decode("latin-1")
     kind = "text/html"
     if is_api_path(scope["path"].removeprefix(settings.CONFAB_PATH_PREFIX)):
         kind = "application/json"
-        body = json.dumps(api_error_body("busy", f"Too many ask at once; try again in {seconds} s")).encode()
+        body = json.dumps(api_error_body("busy", f"Too many requests at once; try again in {seconds} s")).encode()
     else:
         with translation.override(requested_locale(scope["path"], accepted)):
             body = busy_page(
@@ -252,7 +259,7 @@ def busy_page(retry_after_s: int, *, reloads: bool, is_outage: bool) -> str:
 
     Args:
         retry_after_s: seconds after which to try again.
-        reloads: whether the page asks again by itself; it must not where something was being sent.
+        reloads: whether the page reloads itself; it must not if the request submitted something.
         is_outage: True if the database is unavailable, not the server busy.
     """
     context = {"retry_after_s": retry_after_s, "reloads": reloads, "is_outage": is_outage}

@@ -17,7 +17,10 @@ logger = logging.getLogger(__name__)
 
 
 def healthz(request: HttpRequest) -> JsonResponse:
-    """Answer 200 when this process can serve pages, 503 otherwise; the state of bots is reported separately."""
+    """Respond 200 if this process can serve pages, 503 otherwise.
+
+    The state of bots is reported separately.
+    """
     results = health_now()
     ok = all(result.ok for result in results.values() if result.is_needed)
     if broken := {n: r.details["error"] for n, r in results.items() if "error" in r.details}:
@@ -27,31 +30,34 @@ def healthz(request: HttpRequest) -> JsonResponse:
 
 
 def favicon(request: HttpRequest) -> HttpResponseRedirect:
-    """Lead to the icon, for pages that name none (those of the admin)."""
+    """Redirect to the icon, for pages that name none (the admin's)."""
     return HttpResponseRedirect(static("core/favicon.svg"))
 
 
 class SignIn(LoginView):
-    """Ask for a name and a password of staff, and redirect to the requested page."""
+    """Sign-in page of staff; redirects to the requested page."""
 
     template_name = "core/login.html"
     authentication_form = AdminAuthenticationForm
 
     def get(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
-        """Show the form; a user already signed in as staff goes on at once."""
+        """Show the form.
+
+        A user already signed in as staff is redirected at once.
+        """
         if request.user.is_staff:  # type: ignore[union-attr]
             return HttpResponseRedirect(self.get_success_url())
         return super().get(request, *args, **kwargs)
 
 
 class SetPassword(PasswordResetConfirmView):
-    """Let a person set the password of their account, by the link that an administrator gave them."""
+    """Page to set an account's password, opened by an administrator's link."""
 
     template_name = "core/set_password.html"
     success_url = reverse_lazy("login")
 
 
 class SignOut(LogoutView):
-    """End the session, on a POST alone, and show the form again."""
+    """Sign-out by POST only, followed by the sign-in form."""
 
     next_page = "login"

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Files that are written completely or not at all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a new file for writing, and remove it if writing fails.
+    """Open a new file for writing; remove it if writing fails.
 
     Raises:
         Refused: `disk_full`.
@@ -30,6 +30,9 @@ def whole_file(path: Path) -> Iterator[BinaryIO]:
         if isinstance(error, OSError) and error.errno in _FULL:
             raise Refused(
                 "disk_full",
-                _("The file could not be stored: the server's disk is full. Ask your administrator to make room."),
+                _(
+                    "The file could not be stored: the server's disk is full. Ask your administrator to free some "
+                    "space."
+                ),
             ) from error
         raise

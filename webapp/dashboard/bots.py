@@ -79,7 +79,7 @@ def bot_state(entry: BotEntry, reports: Mapping[str, Mapping[str, Any]]) -> BotS
         reason = report.get("reason") or "the bot host could not load it"
         return BotState(_failing_words(reason, "Unavailable"), "bad", reason, is_offered=False)
     if entry.is_set_aside:
-        return BotState("Set aside", "bad", entry.trouble, is_offered=False, is_loaded=is_loaded)
+        return BotState("Disabled", "bad", entry.trouble, is_offered=False, is_loaded=is_loaded)
     if entry.trouble:
         words = _failing_words(entry.trouble, "Failing")
         return BotState(words, "bad" if words == "Unreachable" else "warn", entry.trouble, True, is_loaded)

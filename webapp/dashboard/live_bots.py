@@ -197,7 +197,7 @@ def bots_of(study: Study, *, include_synthetic: bool, now: datetime) -> list[Liv
         if state is None:
             words, tone, reason = "Unknown", "bad", "no bot of this name is registered"
         elif bot_id in asides:
-            words, tone, reason = "Set aside", "warn", state.reason
+            words, tone, reason = "Disabled", "warn", state.reason
         elif not state.is_offered or state.reason:
             words, tone, reason = state.words, state.tone, state.reason
         elif bot_id in beyond:
@@ -338,7 +338,7 @@ def _aside(bot: LiveBot) -> LiveActionItem:
         bot.alert_sentence,
     ]
     return LiveActionItem(
-        f"{bot.info.title} has been set aside since {since}.",
+        f"{bot.info.title} has been disabled since {since}.",
         " ".join(sentence for sentence in sentences if sentence),
         "See errors and test the bot",
         reverse("dashboard:bot", args=[bot.info.bot_id]),

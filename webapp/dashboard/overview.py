@@ -304,7 +304,7 @@ def study_action_items(
             ActionItem(
                 "warn",
                 plural(n_reports, "%(n)d reply", "%(n)d replies") % {"n": n_reports},
-                "reported by participants and not reviewed yet.",
+                "reported by participants but not reviewed yet.",
                 "See reports",
                 ("dashboard:study_people", {"key": study.key}, "show=reported"),
             )
@@ -341,7 +341,7 @@ def _bots(study: Study, progress: Sequence[BotProgress]) -> list[ActionItem]:
             bot.title,
             f"{bot.reason}."
             if bot.is_offered
-            else f"is not offered to participants: {bot.reason}. They get the other bots in the meantime.",
+            else f"is not assigned to participants: {bot.reason}. They get the other bots in the meantime.",
             "See the bot",
             ("dashboard:bot", {"bot_id": bot.bot_id}, ""),
         )

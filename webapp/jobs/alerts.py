@@ -32,10 +32,10 @@ from webapp.studies.models import Slot, Study, Task
 
 KIND = "alert"
 CLAIM_HELD_FOR = timedelta(minutes=2)
-"""Whoever claimed an alert and has not told how it went for so long was killed."""
+"""Time after which the process that claimed an alert without reporting counts as killed."""
 MOST_TRIES = 8
 FIRST_AGAIN_S = 30.0
-"""After the first failure it is tried again in half a minute, after each further one in twice the time."""
+"""Wait after the first failure; it doubles after each further one."""
 _TIMEOUT_S = 10.0
 
 log = logging.getLogger(__name__)
@@ -81,7 +81,10 @@ def alerts_waiting() -> QuerySet[Alert]:
 
 
 def alerts_ask() -> Job | None:
-    """Request a job that sends the waiting alerts; None if there are none."""
+    """Request a job that sends the waiting alerts.
+
+    None if there are none.
+    """
     return job_create(kind=KIND) if alerts_waiting().exists() else None
 
 
@@ -94,7 +97,7 @@ def alerts_again() -> None:
 
 
 def alert_send(*, alert: Alert) -> bool:
-    """Send an alert unless another process is sending it; True if sent.
+    """Send an alert unless another process is sending it.
 
     An error is stored, and sending is tried again later.
     """
@@ -131,7 +134,10 @@ def _link(path: str) -> str | None:
 
 
 def _content_of_bot(alert: Alert, aside: BotAside) -> dict[str, Any]:
-    """Return the content of an alert about a bot, as JSON values, without data of participants."""
+    """Return the content of an alert about a bot, as JSON values.
+
+    It has no data of participants.
+    """
     timestamp = aside.began_at if alert.event == Alert.Event.SET_ASIDE else aside.ended_at
     collecting = Study.objects.filter(state=Study.State.COLLECTING)
     studies = [study for study in collecting if aside.bot_id in study.bots]
@@ -193,7 +199,7 @@ def _post(content: dict[str, Any]) -> None:
 
 def _mail_of_bot(alert: Alert, aside: BotAside, content: dict[str, Any]) -> None:
     if alert.event == Alert.Event.SET_ASIDE:
-        subject = _("Confab: {bot} is set aside").format(bot=aside.bot_id)
+        subject = _("Confab: {bot} is disabled").format(bot=aside.bot_id)
         lines = [
             _("{bot} failed on {n} of its last {of} replies, so new participants are no longer assigned to it.").format(
                 bot=aside.bot_id, n=aside.n_failed, of=aside.of_n
@@ -203,9 +209,9 @@ def _mail_of_bot(alert: Alert, aside: BotAside, content: dict[str, Any]) -> None
                 bot=aside.bot_id, n=aside.n_failed
             ),
             _("Latest error: {reason}").format(reason=aside.reason),
-            _("The bot stays set aside until a user puts it back.")
+            _("The bot stays disabled until a user re-enables it.")
             if aside.needs_person
-            else _("Confab keeps testing the bot and puts it back once a reply works."),
+            else _("Confab keeps testing the bot and re-enables it once a reply works."),
         ]
     else:
         subject = _("Confab: {bot} is back").format(bot=aside.bot_id)

@@ -1,4 +1,4 @@
-"""App configuration: registers this app's personal data and the alerts about disabled bots."""
+"""App configuration: registers personal data, and alerts about bots."""
 
 from __future__ import annotations
 
@@ -58,7 +58,10 @@ def _tell_set_aside(aside: BotAside, **_kwargs: Any) -> None:
 
 
 def _tell_came_back(aside: BotAside, **_kwargs: Any) -> None:
-    """Create the alert of a bot that was enabled automatically; a user who enables one knows."""
+    """Create the alert of an automatically enabled bot.
+
+    A user who enables a bot needs no alert.
+    """
     from webapp.bots.models import Alert
     from webapp.jobs.alerts import alerts_make
 

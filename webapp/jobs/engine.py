@@ -42,9 +42,9 @@ log = logging.getLogger(__name__)
 
 SLICE_S = 45.0
 BEAT_EVERY_S = 2.0
-PULSE_EVERY_S = 15.0  # four times within the time after which a holder counts as dead
+PULSE_EVERY_S = 15.0  # four times before a holder counts as dead
 HELPERS = 32
-"""So many workers are woken for a job with many shards; more would only look and find nothing."""
+"""Number of workers woken for a job with many shards; more would find nothing to do."""
 
 Follow = Callable[[JobBase], None]
 
@@ -65,7 +65,7 @@ _EXPECTED_ERRORS = (
 
 
 class Stopped(Exception):
-    """Exception: a user stopped the job, or another process took over its work."""
+    """Raised if a user stopped the job or another process took over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _sliced(job: JobBase, follow: Follow | None) -> Sliced:
     except Stopped:
         job_stopped(job=job)
     except OperationalError:
-        # The database was busy or unavailable, which is no fault of the job: another slice tries again.
+        # The database was busy or unavailable, which is not the job's fault: another slice tries again.
         log.warning("%s: the database did not respond; trying again", job, exc_info=True)
         return Sliced(worked=True, has_more=True)
     except Exception as error:
@@ -134,7 +134,7 @@ def _sliced(job: JobBase, follow: Follow | None) -> Sliced:
 
 
 class _Run:
-    """Job at work in this process."""
+    """A job that this process works on."""
 
     def __init__(self, job: JobBase, kind: JobKind[Any, Any], follow: Follow | None) -> None:
         self.job = job
@@ -142,7 +142,10 @@ class _Run:
         self.follow = follow
 
     def plan(self) -> bool:
-        """Create the job's shards if missing; False if there is nothing to plan."""
+        """Create the job's shards if missing.
+
+        False if there is nothing to plan.
+        """
         if self.job.planned_at is not None:
             return False
         with self._held_job() as holder:
@@ -160,7 +163,7 @@ class _Run:
         return True
 
     def do(self, shard: Shard) -> None:
-        """Do a shard that this process holds."""
+        """Process a shard that this process holds."""
         beat = _Beat(lambda **n: shard_beat(job=self.job, shard=shard, **n), self._tell)
         try:
             with _pulse(f"pulse of {shard}", lambda: shard_beat(job=self.job, shard=shard)):
@@ -176,7 +179,10 @@ class _Run:
         self._tell()
 
     def finish(self) -> bool:
-        """End the job if all shards are done; False if nothing was ended."""
+        """End the job if all shards are done.
+
+        False if it was not ended.
+        """
         self.job = job_read(self.job)
         if self.job.planned_at is None or shard_counts(self.job)[2]:
             return False
@@ -193,7 +199,10 @@ class _Run:
 
     @contextlib.contextmanager
     def _held_job(self) -> Iterator[str | None]:
-        """Hold the job itself, with heartbeats; None if another process holds it."""
+        """Hold the job itself, with heartbeats.
+
+        None if another process holds it.
+        """
         holder = job_claim(job=self.job)
         if holder is None:
             yield None

@@ -75,7 +75,10 @@ class JobBase(Held, TimeStamped, OfProject):
         abstract = True
 
     def save(self, *args: Any, **kwargs: Any) -> None:
-        """Store the job; a new job of a study belongs to the study's project."""
+        """Store the job.
+
+        A new job of a study belongs to the study's project.
+        """
         study: Study | None = getattr(self, "study", None)
         if self._state.adding and study is not None:
             self.project_id = study.project_id
@@ -88,7 +91,7 @@ class JobBase(Held, TimeStamped, OfProject):
 
     @property
     def is_stopping(self) -> bool:
-        """True if a stop was requested and the process has not stopped yet."""
+        """True if a stop was requested and is still pending."""
         return self.cancel_requested and not self.is_over
 
     @property
@@ -139,7 +142,7 @@ class Job(JobBase):
 
 
 class Shard(Held):
-    """Part of a job, processed by one process; deleted when the job ends.
+    """Part of a job, processed by one process; deleted with the job's end.
 
     It fixes its batches and does not depend on earlier work of the process. A restarted shard starts over, so the
     results are the same on any worker. Whoever takes it up
@@ -258,7 +261,10 @@ class MetricVersion(TimeStamped):
 
 
 class MetricResult(TimeStamped):
-    """Result of one metric for one conversation; null where undefined, with the reason."""
+    """Result of one metric for one conversation.
+
+    Null where undefined, with the reason.
+    """
 
     conversation = models.ForeignKey(Conversation, on_delete=models.CASCADE, related_name="metric_results")
     metric = models.ForeignKey(MetricVersion, on_delete=models.PROTECT, related_name="results")

@@ -70,7 +70,7 @@ def wake(queue: str, *, countdown_s: float = 0, watches: bool = False) -> bool:
 
 
 def clocks_look() -> bool:
-    """Ask a worker to run the retention job; False without a broker.
+    """Ask a worker to run the retention job.
 
     The hourly check catches a missed call. False if the broker is away; the next hour asks again.
     """
@@ -83,7 +83,7 @@ def clocks_look() -> bool:
 
 
 STALE_AFTER = timedelta(seconds=60)
-"""Who has given no sign of life for so long holds a job no more."""
+"""A holder without a heartbeat for this long no longer holds its job."""
 
 
 _live_holders: set[str] = set()
@@ -112,7 +112,10 @@ def free_rows(current: str | None) -> Q:
 
 
 def is_alive(holder: str, heartbeat_at: datetime | None) -> bool:
-    """Return True if the row's holder is alive and has sent recent heartbeats."""
+    """Return True if the row's holder is alive.
+
+    It has sent recent heartbeats.
+    """
     if not holder or heartbeat_at is None or database_now() - heartbeat_at > STALE_AFTER:
         return False
     return not holder_is_dead(holder)
@@ -139,7 +142,7 @@ def holder_is_dead(holder: str) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    """Return True if a process has ended but its parent has not reaped it.
+    """Return True if a process has ended but was not reaped.
 
     Happens in containers without an init process.
     """

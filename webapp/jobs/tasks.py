@@ -40,7 +40,7 @@ batches_made_exact()
 
 @app.task(name="webapp.runs.tasks.work", ignore_result=True)
 def work(queue_name: str, watches: bool = False) -> None:
-    """Work on a job of this queue for about a minute, if there is one.
+    """Work for about a minute on a job of this queue, if there is one.
 
     Args:
         watches: True for a follow-up message: if other processes hold the remaining work, check later whether they
@@ -85,7 +85,10 @@ def retention() -> None:
 
 @celeryd_after_setup.connect
 def analyses_add(instance: Any, **_: Any) -> None:
-    """Let `default` workers also take analyses if no worker is dedicated to them."""
+    """Let `default` workers also take analyses.
+
+    Only if no worker is dedicated to analyses.
+    """
     queues = instance.app.amqp.queues
     if "default" in queues.consume_from:
         queues.select_add("analysis")
@@ -115,7 +118,7 @@ def _sign_give() -> None:
     try:
         signs.give()
     finally:
-        connections.close_all()  # children that are forked later must not share one
+        connections.close_all()  # children that are forked later must not share a connection
 
 
 @worker_shutdown.connect
@@ -126,7 +129,7 @@ def signs_end(**_: Any) -> None:
 
 @worker_ready.connect
 def unfinished_pick_up(**_: Any) -> None:
-    """Wake a worker for every unfinished job, until it is finished.
+    """Wake a worker for every unfinished job.
 
     A job whose holder may be alive is checked again after the holder's timeout.
     """
@@ -139,4 +142,4 @@ def unfinished_pick_up(**_: Any) -> None:
     except Exception:
         log.exception("unfinished jobs could not be picked up")
     finally:
-        connections.close_all()  # children that are forked later must not share one
+        connections.close_all()  # children that are forked later must not share a connection

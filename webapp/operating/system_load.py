@@ -218,7 +218,7 @@ def _jobs() -> Iterator[Metric]:
 
 
 def _bots_and_room() -> Iterator[Metric]:
-    aside = _gauge("confab_bot_set_aside", "Constant 1 for each bot that is set aside.", "bot")
+    aside = _gauge("confab_bot_set_aside", "Constant 1 for each disabled bot.", "bot")
     for bot_id in sorted(bots_aside()):
         aside.add_metric([bot_id], 1)
     room = disk_usage()

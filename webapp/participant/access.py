@@ -1,14 +1,13 @@
 """Access to participants' pages: identity, forged posts, and framing.
 
-A session stores each of its participants (one a study) with their number of moves to another device at that time.
-Recruitment frames have no cookies; their links (`t`) and forms (`_t`) carry the same in a signed token, only where
-it is needed: when the request came with one, or when the entry form came without any cookie of ours. After a later
-move, the session and token of the earlier device are no longer valid. No page sends a referrer with a path.
+A session stores each of its participants (one per study) with their number of moves to another device at that time.
+Recruitment frames have no cookies; their links (`t`) and forms (`_t`) contain the same in a signed token, only if
+needed: if the request came with one, or if the entry form came without any cookie of ours. After a later move, the
+session and token of the earlier device are no longer valid. No page sends a referrer with a path.
 
 Forgery: a forged request uses the cookies of the victim's browser. Without any cookie of ours there is nothing to
-misuse, and Django's check would always refuse. So a request without cookies is accepted by a signed field alone (the
-participant's token, or the entry form's), and never gets a session; every other request passes Django's
-check.
+misuse, and Django's check would always fail. So a request without cookies is accepted by a signed field alone (the
+participant's token, or the entry form's), and never gets a session; every other request passes Django's check.
 """
 
 from __future__ import annotations
@@ -53,16 +52,19 @@ from webapp.studies.selectors import known_as, known_read, participant_from_toke
 _SESSION_KEY = "participants"
 
 Known = Mapping[UUID, int]
-"""Ids of participants, and how often each had moved when this browser became them."""
+"""Participants by id, with their number of moves when this browser became them."""
 
 
 def participant_remember(session: Any, participant: Participant) -> None:
-    """Make the session this participant's, in this study."""
+    """Store this participant of the study in the session."""
     session[_SESSION_KEY] = {**session.get(_SESSION_KEY, {}), participant.study.key: known_as(participant)}
 
 
 def known_in_study(session: Any, study_key: str) -> tuple[UUID, int] | None:
-    """Return the session's participant in the study and their number of moves; None without one."""
+    """Return the session's participant in the study.
+
+    It comes with their number of moves. None without one.
+    """
     value = session.get(_SESSION_KEY, {}).get(study_key)
     return known_read(value) if value else None
 
@@ -80,7 +82,10 @@ def known_of(session: Any, token: str) -> Known:
 
 
 def sessions_forget(people: Collection[UUID]) -> None:
-    """Remove erased participants from browsers' sessions; SQL cannot query the content of a session."""
+    """Remove erased participants from browsers' sessions.
+
+    SQL cannot query the content of a session.
+    """
     for session in Session.objects.iterator(chunk_size=500):
         content = session.get_decoded()
         known = content.get(_SESSION_KEY, {})
@@ -91,7 +96,7 @@ def sessions_forget(people: Collection[UUID]) -> None:
 
 
 def is_here(known: Known, participant: Participant) -> bool:
-    """Return True if the participant has not continued on another device since."""
+    """Return True unless the participant has moved to another device."""
     return known.get(participant.pk) == participant.n_moves
 
 
@@ -103,14 +108,14 @@ class ParticipantRequest:
     """One request to the participants' pages.
 
     Attributes:
-        token: the participant token that links and forms carry; empty if the session identifies the participant.
+        token: participant token in links and forms; empty if the session identifies the participant.
         participant: participant whom the token identifies; None without one.
         language: language of the pages in a preview; empty: the study's.
         left: participant whose token came from a device that they have left.
         task: the open task whose page is shown.
-        person: participant whom the request identifies, by the session too; None for unknown visitors.
-        entry: signed parameters of a platform's visit that has ended; with them its participant can write to the
-            researchers from any browser, and read nothing.
+        person: participant identified by the request or the session; None for unknown visitors.
+        entry: signed parameters of a platform's ended visit; with them its participant can write to the researchers
+            from any browser, but read nothing.
     """
 
     token: str = ""
@@ -128,7 +133,10 @@ class ParticipantRequest:
         return locale_of(self.language or study_language)
 
     def link(self, name: str, *args: Any, note: str = "", n: int = 0) -> str:
-        """Return the address of a participant page with the token, a short note or a number."""
+        """Return the address of a participant page.
+
+        It may contain the token, a short note or a number.
+        """
         carried = (("t", self.token), ("note", note), ("n", n))
         query = {key: value for key, value in carried if value}
         address = reverse(f"participant:{name}", args=args)
@@ -136,7 +144,10 @@ class ParticipantRequest:
 
     @property
     def elsewhere(self) -> str:
-        """Address of the page that makes a link to another device; empty without an open task."""
+        """Address of the page that creates a link to another device.
+
+        Empty without an open task.
+        """
         return self.link("elsewhere", self.task) if self.task else ""
 
     @property
@@ -158,7 +169,10 @@ class ParticipantRequest:
 
 
 def visit_of(request: HttpRequest) -> ParticipantRequest:
-    """Return the visit, with the request's token if it is valid; a preview sets its own visit."""
+    """Return the visit, with the request's token if it is valid.
+
+    A preview sets its own visit.
+    """
     preset_visit = getattr(request, "visit", None)
     if isinstance(preset_visit, ParticipantRequest):
         return preset_visit
@@ -173,13 +187,16 @@ def visit_of(request: HttpRequest) -> ParticipantRequest:
 
 
 def has_cookies(request: HttpRequest) -> bool:
-    """Return True if a cookie of ours arrived: the session's or the CSRF check's."""
+    """Return True if the session's or the CSRF check's cookie arrived."""
     names = (settings.SESSION_COOKIE_NAME, settings.CSRF_COOKIE_NAME)
     return any(name in request.COOKIES for name in names)
 
 
 def study_page(view: View) -> View:
-    """Make `view(request, study, visit)` serve the address of a study; respond with 404 for an unknown key."""
+    """Make `view(request, study, visit)` serve a study's address.
+
+    An unknown key gets 404.
+    """
 
     @csrf_exempt
     @never_cache
@@ -209,12 +226,18 @@ def study_page(view: View) -> View:
 
 
 def conversation_page(view: View) -> View:
-    """Make `view(request, conversation, visit)` serve the chat's participant; respond with 404 to others."""
+    """Make `view(request, conversation, visit)` serve the chat's participant.
+
+    Others get 404.
+    """
     return _own_page(view, conversation_for)
 
 
 def task_page(view: View) -> View:
-    """Make `view(request, task, visit)` serve the task's participant; respond with 404 to others."""
+    """Make `view(request, task, visit)` serve the task's participant.
+
+    Others get 404.
+    """
     return _own_page(view, task_for)
 
 
@@ -250,7 +273,10 @@ def _own_page(view: View, find: Callable[[Known, UUID], Conversation | Task | No
 
 
 def _language(request: HttpRequest, study: Study, visit: ParticipantRequest, came: Recruitment) -> str:
-    """Return the language of the participant's consent, or else of their link or form."""
+    """Return the language of the participant's consent.
+
+    Otherwise that of their link or form.
+    """
     if not study.values.texts.languages:
         return ""
     people = Participant.objects.filter(study=study, is_synthetic=False, consented_at__isnull=False)
@@ -261,12 +287,15 @@ def _language(request: HttpRequest, study: Study, visit: ParticipantRequest, cam
 
 
 def _token(request: HttpRequest, visit: ParticipantRequest) -> str:
-    """Return the request's token, even of a device that the participant has left."""
+    """Return the request's token.
+
+    Also of a device that the participant has left.
+    """
     return visit.token or request.POST.get("_t") or request.GET.get("t") or ""
 
 
 def moved_page(request: HttpRequest, study: Study, participant: Participant) -> HttpResponse:
-    """Show, on a device that the participant has left, that they continued on another one."""
+    """Show that the participant has continued on another device."""
     version_speak(study.version, participant.language)
     context = {
         **study_texts(study, study.version),
@@ -284,15 +313,18 @@ def _not_found(request: HttpRequest) -> HttpResponse:
 
 
 def checked(view: View, request: HttpRequest, signed: bool) -> View:
-    """Return the view unchecked if a signed field replaces missing cookies; otherwise with the CSRF check."""
+    """Return the view without the CSRF check if a signed field replaces it.
+
+    The field replaces missing cookies.
+    """
     return view if signed and not has_cookies(request) else csrf_protect(view)
 
 
 def framed(request: HttpRequest, study: Study, platform: str, response: HttpResponse) -> HttpResponse:
-    """Allow framing by the study's origins and by the platform that sent this participant.
+    """Allow framing by the study's origins and by the visit's platform.
 
-    Every link accepts Mechanical Turk's parameters, so every study may recruit there; its frame needs no
-    setting, because a task that cannot be shown in it cannot be done. Other visits allow no frame.
+    Every link accepts Mechanical Turk's parameters, so every study may recruit there. Its frame needs no setting,
+    because a task that cannot be framed cannot be done. Other visits allow no frame.
     """
     origins = frame_ancestors(study)
     if platform == "mturk":
@@ -304,15 +336,15 @@ def framed(request: HttpRequest, study: Study, platform: str, response: HttpResp
 
 
 def frame_ancestors(study: Study) -> list[str]:
-    """Return the origins in the study's field, without words that are not origins."""
+    """Return the valid origins in the study's field."""
     return frame_origins(study.values.recruitment.frame_ancestors)[0]
 
 
 def with_policy(request: HttpRequest, response: HttpResponse, policy: Mapping[str, Any]) -> HttpResponse:
-    """Return the response with these Content-Security-Policy directives instead of the default ones."""
+    """Return the response with these Content-Security-Policy directives."""
     return csp_replace(dict(policy))(lambda _request: response)(request)  # type: ignore[return-value]
 
 
 def form_action(*addresses: str) -> dict[str, list[str]]:
-    """Return the directive that allows a page's forms to post to these external addresses."""
+    """Return the directive that allows forms to post to these addresses."""
     return {"form-action": [SELF, *addresses]}

@@ -1,4 +1,7 @@
-"""App configuration: registers this app's kinds of job, and the removal of erased participants from sessions."""
+"""App configuration: registers job kinds, and cleans sessions.
+
+Erased participants are removed from sessions.
+"""
 
 from django.apps import AppConfig
 

@@ -1,4 +1,4 @@
-"""Frames of a chat, handled alike for its socket and for HTTP requests.
+"""Frames of a chat, handled alike for sockets and HTTP requests.
 
 `ChatPage` reads and writes rows in a database thread. Its callers send a result's frames to their page and publish them
 to other pages with `publish_result`.
@@ -61,18 +61,18 @@ class FloodGate:
         return 0.0
 
     def give_back(self) -> None:
-        """Return the token of a useful frame to the bucket."""
+        """Return the token of a useful frame."""
         self._tokens = min(self.capacity, self._tokens + 1)
 
 
 @dataclass(slots=True)
 class FrameResult:
-    """Frames that report stored data, and the resulting actions.
+    """Frames that report stored data, and actions that follow.
 
     Attributes:
-        frames: for the page that asked, in order.
-        published: for other open pages, each with its conversation.
-        reply_in: chat whose reply a bot host can make now; None: none.
+        frames: frames for the requesting page, in order.
+        published: frames for other open pages, each with its conversation.
+        reply_in: chat whose reply a bot host can generate now; None: none.
         bot_id: bot of that reply.
         awaited: turn of the reply that the page waits for; None: none.
         is_repeated: True if the message was stored before.
@@ -113,7 +113,7 @@ class ChatPage:
         return annotation_request(self.conversation) is not None
 
     def read(self, text: str | None) -> frames.ClientFrame:
-        """Return a client's frame.
+        """Parse a client's frame.
 
         Raises:
             Refused: `too_fast` or `bad_frame`.
@@ -134,7 +134,7 @@ class ChatPage:
         """Store the content of a client's frame.
 
         Raises:
-            Refused: `moved` if the participant continued on another device; and as the services.
+            Refused: `moved` if the participant continued on another device; and as in the services.
         """
         if selectors.moves_of(self.conversation_id) not in (self.n_moves, None):
             raise moved_refusal()
@@ -211,7 +211,7 @@ class ChatPage:
         return result
 
     def history(self) -> FrameResult:
-        """Return the whole state of the chat for a page that has just connected."""
+        """Return the whole state of the chat for a newly connected page."""
         look = services.partner_look(conversation_id=self.conversation_id) if self.has_person else None
         self.partner = look.state if look is not None else ""
         history = selectors.history(self.conversation_id)
@@ -237,7 +237,7 @@ class ChatPage:
         return result
 
     def news(self, after: int) -> FrameResult:
-        """Return frames of what is stored after turn `after`, and of the state of partner, pick and due reply.
+        """Return frames of everything stored after turn `after`.
 
         It has what a socket reports, without pieces of replies. Asked again it returns the same.
         """
@@ -269,7 +269,7 @@ def _ended_frame() -> dict[str, Any]:
 
 
 def open_chat_page(session: Any, token: str, conversation_id: UUID, gate: FloodGate) -> ChatPage:
-    """Return the page of a chat for the participant whom the session or the token identifies.
+    """Return the chat page of the participant in the session or token.
 
     Raises:
         Refused: `not_found` if the chat is not theirs, `moved` if they continued on another device.
@@ -295,7 +295,7 @@ async def publish_result(result: FrameResult, *, sender: str = "") -> None:
     """Publish a result to other open pages, and request a due reply from a bot host.
 
     Args:
-        sender: channel of the page that has the frames already.
+        sender: channel of the page that already has the frames.
     """
     for conversation_id, frame in result.published:
         await events.frame_publish(conversation_id, frame, sender=sender)
@@ -304,7 +304,10 @@ async def publish_result(result: FrameResult, *, sender: str = "") -> None:
 
 
 def reply_frames(turn: int, state: selectors.DueReply, reported: selectors.Failure | None) -> list[dict[str, Any]]:
-    """Return the frame of a reply that is stored or has failed, unless that failure was reported."""
+    """Return the frame of a stored or failed reply.
+
+    A failure that was already reported has none.
+    """
     if state.text is not None:
         frame = frames.reply_frame(
             turn=turn, text=state.text, can_rate=state.can_rate, html=state.html, trace=state.trace
@@ -322,13 +325,16 @@ def _partner_frames(look: services.PartnerLook | None) -> list[dict[str, Any]]:
 
 
 def frame_of_error(error: Exception, conversation_id: UUID, text: str | None = None) -> dict[str, Any]:
-    """Return the error frame for a refused or failed client frame; log every failure."""
+    """Return the error frame of a failed client frame.
+
+    Failures are logged, refusals are not.
+    """
     if isinstance(error, Refused):
         names = frame_names(text) if error.code == MOVED else {}
         return frames.error_frame(code=error.code, message=error.message, **{**names, **error.details})
     if isinstance(error, DATABASE_AWAY):
-        # The request may already be stored; a repeated one is stored only once.
-        logger.warning("the database is away for %s: %s", conversation_id, error)
+        # The frame may already be stored; a repeated one is stored only once.
+        logger.warning("the database is unavailable for %s: %s", conversation_id, error)
         message = _("The server cannot save anything at the moment. Try again soon.")
         return frames.error_frame(code="unavailable", message=message, **frame_names(text))
     logger.error("a frame of %s failed", conversation_id, exc_info=error)
@@ -337,7 +343,10 @@ def frame_of_error(error: Exception, conversation_id: UUID, text: str | None = N
 
 
 def frame_names(text: str | None) -> dict[str, Any]:
-    """Return the `client_id` or `turn` of a refused frame, so that its page can match the error to it."""
+    """Return the `client_id` or `turn` of a refused frame.
+
+    Its page matches the error by it.
+    """
     try:
         frame = json.loads(text or "")
     except (ValueError, RecursionError):

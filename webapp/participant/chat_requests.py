@@ -39,7 +39,10 @@ _STATUSES = {NOT_FOUND: 404, MOVED: 409, "bad_frame": 400, "forbidden": 403, "un
 
 
 class _Gates:
-    """Flood gates by chat, because requests share no connection. The least recently used is dropped first."""
+    """Flood gates by chat, because requests share no connection.
+
+    The least recently used gate is dropped first.
+    """
 
     def __init__(self, capacity: int = 10_000) -> None:
         self._gates: OrderedDict[UUID, FloodGate] = OrderedDict()
@@ -58,11 +61,11 @@ _gates = _Gates()
 
 
 @takes_any_text
-@csrf_exempt  # as at the socket, the origin is checked; no form of another page can send JSON
+@csrf_exempt  # as at the socket, check the origin; forms of other pages cannot send JSON
 @never_cache
 @require_POST
 def chat_messages(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
-    """Store the frames of a list, in order, and respond with the frames that follow from them.
+    """Store the frames of a list, in order, and return the resulting ones.
 
     A refused frame does not stop the frames after it. A single frame may come without a list.
     """
@@ -82,7 +85,10 @@ def chat_messages(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
 @never_cache
 @require_safe
 def chat_state(request: HttpRequest, conversation_id: UUID) -> HttpResponse:
-    """Respond with the frames of what is stored after turn `after`; without it, with those of a new connection."""
+    """Return frames of everything stored after turn `after`.
+
+    Without it, those of a new connection.
+    """
     try:
         page = _open(request, conversation_id)
         after = _turn(request.GET.get("after", ""))
@@ -100,7 +106,7 @@ def _open(request: HttpRequest, conversation_id: UUID) -> ChatPage:
 
 
 def _answers(page: ChatPage, text: str) -> list[dict[str, Any]]:
-    """Store one frame, publish what follows from it, and return the frames for its page."""
+    """Store one frame, publish its results, and return its page's frames."""
     try:
         result = page.store(page.read(text))
         if result.is_repeated and result.awaited is not None:

@@ -1,4 +1,7 @@
-"""WebSocket of a chat: hands frames to `chat_frames`, sends and publishes the result. It never waits for a bot."""
+"""WebSocket of a chat: passes frames to `chat_frames`, sends results.
+
+It publishes results to other pages, and never waits for a bot.
+"""
 
 from __future__ import annotations
 
@@ -39,9 +42,9 @@ logger = logging.getLogger(__name__)
 _CLOSE_CODES = {NOT_FOUND: 4404, MOVED: 4409}
 lines = logging.getLogger("webapp.core.middleware")
 
-# A reply not seen for this long is looked up in the database, and asked for again if it is free.
+# Time after which a reply is looked up in the database, and requested again if it is free.
 LOOK_UP_AFTER_S = 2.5
-# Interval at which a page looks for a partner, or checks that the partner is still present.
+# Interval at which a page looks for a partner or checks that the partner is present.
 LOOK_FOR_PARTNER_S = 1.0
 SEE_PARTNER_S = 4.0
 
@@ -57,12 +60,12 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         self._began = time.monotonic()
         self._watch: asyncio.Task[None] | None = None
         self._partner_watch: asyncio.Task[None] | None = None
-        self._heard_at: dict[int, float] = {}  # turn -> when a piece of its reply last passed
+        self._heard_at: dict[int, float] = {}  # turn -> time of the last piece of its reply
         self._due_turn: int | None = None
         self._is_gone = self._is_joined = False
         await self.accept()
         self.conversation_id = self.scope["url_route"]["kwargs"]["conversation_id"]
-        # All later log lines of this connection carry both, because its task has its own context.
+        # All later log lines of this connection have both, because its task has its own context.
         bind_contextvars(request_id=request_id_new(), conversation_id=str(self.conversation_id))
         token = parse_qs(self.scope["query_string"].decode("latin-1")).get("t", [""])[0]
         try:
@@ -87,7 +90,10 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             self._partner_watch = asyncio.get_running_loop().create_task(self._follow_partner(page))
 
     async def _follow_partner(self, page: ChatPage) -> None:
-        """Record regularly that this page is open, and report when a partner comes, finishes or leaves."""
+        """Record that this page is open, and report changes of the partner.
+
+        The partner may join, finish or leave.
+        """
         while not self._is_gone:
             is_alone = page.partner == "waiting"
             await asyncio.sleep(LOOK_FOR_PARTNER_S if is_alone else SEE_PARTNER_S)
@@ -98,20 +104,21 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
                 if look.state != page.partner:
                     await self._send_history(page)
             except DATABASE_AWAY as error:
-                logger.warning("no look for the partner of %s: %s", self.conversation_id, error)
+                logger.warning("cannot look up the partner of %s: %s", self.conversation_id, error)
 
     async def _join(self) -> None:
         """Subscribe to the conversation's frames.
 
         If the layer was unavailable, retry at each message.
-
-        Until then the page looks its replies up.
         """
         if not self._is_joined:
             self._is_joined = await events.page_join(self.conversation_id, self.channel_name)
 
     async def _refuse(self, error: Exception, text: str | None = None) -> None:
-        """Send the error of a refused or failed frame, and close a page that cannot continue."""
+        """Send the error of a refused or failed frame.
+
+        A page that cannot continue is closed.
+        """
         frame = frame_of_error(error, self.conversation_id, text)
         await self._send(frame)
         if isinstance(error, Refused) and (code := _CLOSE_CODES.get(error.code)):
@@ -139,10 +146,10 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         if self._page is None:
-            return  # a frame that was under way when the page was refused
+            return  # a frame in progress when the page was refused
         try:
             await self._apply(await in_database(self._page.store)(self._page.read(text_data)))
-        except Exception as error:  # the page gets every error, of any type
+        except Exception as error:  # report errors of every type to the page
             await self._refuse(error, text_data)
 
     async def _apply(self, result: FrameResult) -> None:
@@ -180,7 +187,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
     async def _vote_now(self, frame: dict[str, Any]) -> dict[str, Any]:
         """Return the stored vote.
 
-        Of two tabs that vote at once, either may receive the other's frame last.
+        If two tabs vote at once, either may receive the other's frame last.
         """
         try:
             value = await in_database(selectors.vote_of)(self.conversation_id, frame["turn"])
@@ -201,7 +208,10 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         self._watch = self._due_turn = None
 
     async def _look_up(self, turn: int, at_once: bool, known_failure: selectors.Failure | None) -> None:
-        """Look for a reply whose frames may have been lost, until it is seen or has failed."""
+        """Look for a reply whose frames may be lost, until it ends.
+
+        It ends when it is seen or has failed.
+        """
         if not at_once:
             await asyncio.sleep(LOOK_UP_AFTER_S)
         while True:
@@ -211,7 +221,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
                 try:
                     state = await in_database(selectors.reply_state)(self.conversation_id, turn)
                 except DATABASE_AWAY as error:
-                    logger.warning("no look at the reply of %s: %s", self.conversation_id, error)
+                    logger.warning("cannot look up the reply of %s: %s", self.conversation_id, error)
                 else:
                     if await self._show(turn, state, known_failure):
                         return
@@ -219,7 +229,10 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
             await asyncio.sleep(LOOK_UP_AFTER_S)
 
     async def _show(self, turn: int, state: selectors.DueReply, known_failure: selectors.Failure | None) -> bool:
-        """Send a reply's state if it changed; return True if the reply is final."""
+        """Send a reply's state if it changed.
+
+        Return True if the reply is final.
+        """
         for frame in reply_frames(turn, state, known_failure):
             await self._send(frame)
         if state.text is not None or (state.failure is not None and state.failure.error):
@@ -230,14 +243,17 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
         return not state.is_due
 
     async def _send(self, frame: dict[str, Any]) -> None:
-        """Send a frame unless the page is gone; a page reads stored messages when it reconnects."""
+        """Send a frame unless the page is gone.
+
+        A page reads stored messages when it reconnects.
+        """
         if self._is_gone:
             return
         text = sanitise(json.dumps(frame, ensure_ascii=False))
         try:
             await self.send(text_data=text)
         except (OSError, RuntimeError) as error:
-            # Messages of the server for a closed socket: only the first error is an OSError.
+            # Server messages about a closed socket: only the first error is an OSError.
             self._is_gone = True
             logger.debug("the page of %s has gone: %s", self.conversation_id, error)
 
@@ -248,6 +264,6 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
 
 websocket_urlpatterns = [
     path("ws/chat/<uuid:conversation_id>/", ChatConsumer.as_asgi()),
-    # Whatever else is asked for is refused in order, without an error in the log.
+    # Other requests are refused normally, without an error in the log.
     re_path(r"", WebsocketDenier.as_asgi()),
 ]

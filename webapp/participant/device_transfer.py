@@ -1,6 +1,6 @@
 """Continuing on another device: the page with the link, and its target.
 
-Only its button moves the participant, because mail programs and messengers open links for previews.
+Only the button moves the participant, because mail programs and messengers open links for previews.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _HOURS = int(MOVE_LINK_LIFETIME.total_seconds() // 3600)
 @require_http_methods(["GET", "HEAD", "POST"])
 @task_page
 def elsewhere(request: HttpRequest, task: Task, visit: ParticipantRequest) -> HttpResponse:
-    """Create the link that moves the participant to another device, or revoke it."""
+    """Create or revoke the link to move to another device."""
     if task.state != Task.State.OPEN:
         return to_next_step(standing_of(task), visit)
     participant, link, is_taken_back = task.participant, "", False
@@ -76,7 +76,10 @@ def elsewhere_back(request: HttpRequest, task: Task, visit: ParticipantRequest) 
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def go_on(request: HttpRequest, token: str) -> HttpResponse:
-    """Ask whether to continue here; when the button is pressed, move the participant to this device."""
+    """Ask whether to continue on this device.
+
+    The button moves the participant.
+    """
     with translation.override(locale_for(request)):  # the study is not known yet
         try:
             participant, _move = move_read(token)
@@ -84,7 +87,7 @@ def go_on(request: HttpRequest, token: str) -> HttpResponse:
             return _refused(request, refused)
     version_speak(participant.study.version, participant.language)
     with activate_language(request, ParticipantRequest().locale(participant.study.version)):
-        # Without cookies of ours a forged request has none to use, and the link itself is signed.
+        # Without our cookies a forged request has nothing to misuse, and the link itself is signed.
         return checked(_go_on, request, not has_cookies(request))(request, participant, token)
 
 
@@ -112,7 +115,7 @@ def _go_on(request: HttpRequest, participant: Participant, token: str) -> HttpRe
 
 
 def _refused(request: HttpRequest, refused: Refused) -> HttpResponse:
-    """Render the reason why a link does not work, and the participant's next step."""
+    """Show why a link does not work, and the participant's next step."""
     what_now = {
         "move_unknown": _("Check that you copied the whole link, or create a new one."),
         "move_expired": _("Links work for %(hours)s hours. Create a new one on the device you started with.")

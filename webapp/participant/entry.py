@@ -49,7 +49,10 @@ _ROBOT = re.compile(
 
 
 def is_robot(request: HttpRequest) -> bool:
-    """Return True if a program fetched the page: a robot, a link preview, a browser's prefetch."""
+    """Return True if a program fetched the page.
+
+    It is a robot, a link preview, or a browser's prefetch.
+    """
     if "prefetch" in request.headers.get("Sec-Purpose", request.headers.get("Purpose", "")):
         return True
     return _ROBOT.search(request.headers.get("User-Agent", "")) is not None
@@ -57,7 +60,10 @@ def is_robot(request: HttpRequest) -> bool:
 
 @dataclass
 class EntryRequest:
-    """One request for a study's first page, or of its form, with the parameters it came with."""
+    """Request for a study's first page, with its parameters.
+
+    The request may also come from the page's form.
+    """
 
     request: HttpRequest
     study: Study
@@ -76,7 +82,10 @@ class EntryRequest:
         return None if participant is not None and self._rehearses_anew(participant) else participant
 
     def _rehearses_anew(self, known: Participant) -> bool:
-        """Return True if a researcher who completed a rehearsal opens a rehearsal's link again."""
+        """Return True if a researcher starts another rehearsal.
+
+        They have completed one and open a rehearsal link again.
+        """
         return (
             known.is_synthetic
             and not self.recruitment.external_id
@@ -87,7 +96,7 @@ class EntryRequest:
 
     @cached_property
     def is_theirs(self) -> bool:
-        """True if more than a platform's id in a link identifies the participant."""
+        """True if the participant is known by more than an id in a link."""
         return self.participant is not None and speaks_for(
             session=self.request.session,
             participant=self.participant,
@@ -97,11 +106,17 @@ class EntryRequest:
 
     @property
     def shown_visit(self) -> ParticipantRequest:
-        """The visit, with its participant where more than an id in a link identifies them."""
+        """The visit, with its participant if reliably identified.
+
+        A platform's id in a link is not enough.
+        """
         return replace(self.visit, person=self.participant if self.is_theirs else None)
 
     def moved_page(self) -> HttpResponse | None:
-        """Return the page for a participant who continued on another device and has no platform id here; else None."""
+        """Return the page for a participant who continued on another device.
+
+        None if they did not, or have a platform id here.
+        """
         participant = self.participant
         if (
             participant is None
@@ -113,11 +128,17 @@ class EntryRequest:
         return moved_page(self.request, self.study, participant)
 
     def refusal(self) -> Refused | None:
-        """Return the reason why this visitor cannot start a task; None if they can."""
+        """Return the reason why this visitor cannot start a task.
+
+        None if they can.
+        """
         return start_refusal(self.study, self.participant, self.recruitment) or self._bots_refusal()
 
     def _bots_refusal(self) -> Refused | None:
-        """Return the reason if no bot can answer now, so that visitors read it before they agree; else None."""
+        """Return the reason if no bot is available now.
+
+        Visitors read it before they consent. None otherwise.
+        """
         study, participant = self.study, self.participant
         if not get_protocol(study).talks_to_bots:
             return None
@@ -128,10 +149,12 @@ class EntryRequest:
         return Refused(StartRefusal.NO_BOT, _("No chatbot is available at the moment."))
 
     def ended_page(self, *, may_agree: bool = False) -> HttpResponse | None:
-        """Return the page with the outcome of this visit; None if it has not ended.
+        """Return the page with the outcome of this visit.
+
+        None if it has not ended.
 
         Args:
-            may_agree: True if a visitor who did not agree before may still do so; then that is no end.
+            may_agree: True if a visitor who declined may still consent, so that declining is not an end.
         """
         if self.participant is None or self.comes_back:
             return None
@@ -152,7 +175,9 @@ class EntryRequest:
 
     @cached_property
     def comes_back(self) -> bool:
-        """True if the participant's next part is open, or has closed, so that no earlier end is shown.
+        """True if the participant's next part is open or has closed.
+
+        Prolific and Mechanical Turk pay for one part per visit: an earlier visit leads to its own end.
 
         Prolific and Mechanical Turk pay for one part in each visit: an earlier visit leads to its own end.
         """
@@ -169,7 +194,10 @@ class EntryRequest:
         return not (is_paid_each and participant.tasks.filter(submission=self.recruitment.submission).exists())
 
     def opened(self, refusal: Refused | None) -> None:
-        """Count an opening of the link; robots and workers who only preview the task are left out."""
+        """Count an opening of the link.
+
+        Robots, and workers who preview the task, are not counted.
+        """
         if self.request.method != "GET" or self.recruitment.is_preview:
             return
         is_rehearsal = rehearsal_token_valid(self.study, self.recruitment.rehearsal)
@@ -178,7 +206,10 @@ class EntryRequest:
             link_opened(study=self.study, is_synthetic=is_rehearsal, refused=code)
 
     def refused_page(self, refusal: Refused) -> HttpResponse:
-        """Return the page with the reason for a rejection and the codes earned so far; the reason is logged too."""
+        """Return the page with the reason for a refusal, and earned codes.
+
+        The reason is logged.
+        """
         request, participant = self.request, self.participant
         visitor = f"participant {participant.pk}" if participant is not None else "somebody new"
         logger.info("study %s refused %s: %s", self.study.key, visitor, refusal.code)

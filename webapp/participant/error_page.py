@@ -1,5 +1,7 @@
 """Error page for participants.
 
+It shows the saved data, how to continue, and a reference to the log.
+
 It shows the data already saved, how to continue, and a reference to the log.
 """
 
@@ -31,7 +33,9 @@ logger = logging.getLogger(__name__)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Respond with status 500: a page about saved data for a task's participant, else the plain page.
+    """Respond with status 500 and a page about saved data.
+
+    The error is stored with the task, so that researchers who decide about pay know that it was our fault.
 
     The error is stored with the task, so that a researcher who decides about pay knows that it was our fault.
     """
@@ -45,7 +49,7 @@ def server_error(request: HttpRequest) -> HttpResponse:
         return _page(request, task, error)
     except (DatabaseError, ValidationError, ValueError, LookupError, AssertionError):
         # The error that broke the page can break this one as well.
-        logger.exception("the page for a server error at %s could not be made", route_of(request))
+        logger.exception("cannot generate the page for a server error at %s", route_of(request))
         return plain_error(request)
 
 
@@ -83,7 +87,7 @@ def _page(request: HttpRequest, task: Task, error: BaseException | None) -> Http
 
 
 def _saved(task: Task) -> dict[str, int]:
-    """Return the numbers of saved items and of saved chat messages."""
+    """Return the numbers of saved items and chat messages."""
     n_judged = 0
     for judgement in requested_ratings(task):
         if judgement.rating is None:

@@ -1,4 +1,7 @@
-"""Messages to the researchers: the participant's page, to which the form of every page's dialog is sent."""
+"""Messages to the researchers: page and form.
+
+The form is in a dialog on every page.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ from webapp.studies.models import Participant, Study
 @require_http_methods(["GET", "HEAD", "POST"])
 @study_page
 def messages(request: HttpRequest, study: Study, visit: ParticipantRequest) -> HttpResponse:
-    """Show the participant's messages with their answers and a form, or store a message."""
+    """Show the participant's messages, or store a new one.
+
+    The page has the answers and a form.
+    """
     known = known_of(request.session, visit.token)
     participant = visit.participant or Participant.objects.filter(study=study, pk__in=known).first()
     finished = None
@@ -57,7 +63,7 @@ def messages(request: HttpRequest, study: Study, visit: ParticipantRequest) -> H
 
 
 def _finished_participant(study: Study, entry: str) -> Participant | None:
-    """Return the participant of a platform's visit that has ended, by the signed parameters of its link; else None.
+    """Return the participant of a platform's ended visit.
 
     Only the platform and the participant know the id of a visit.
     """

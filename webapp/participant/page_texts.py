@@ -30,7 +30,7 @@ _WORDS_READ_PER_MINUTE = 200
 
 @dataclass(frozen=True, slots=True)
 class InstructionPoint:
-    """One point of the instructions: its first sentence, and the rest of the line."""
+    """Point of the instructions: its first sentence, and the rest."""
 
     title: str
     rest: str
@@ -38,7 +38,7 @@ class InstructionPoint:
 
 @dataclass(frozen=True, slots=True)
 class ConditionLine:
-    """One text of a chat's condition, its name in the settings and its heading on the page."""
+    """Text of a chat's condition, with its setting and its heading."""
 
     name: str
     title: str
@@ -46,7 +46,9 @@ class ConditionLine:
 
 
 def condition_lines(conversation: Conversation, *, is_own: bool = True) -> list[ConditionLine]:
-    """Return the texts of a chat's condition in the order of the page; none in a study without conditions.
+    """Return the texts of a chat's condition in display order.
+
+    Empty in a study without conditions.
 
     Args:
         is_own: False for the page of a rater, who reads neither the instructions nor the disclosure.
@@ -81,15 +83,16 @@ class HeaderProgress:
 
 
 def header_progress(study: Study, step: str) -> HeaderProgress:
-    """Return the header's places for a page that shows this step of the study's protocol."""
+    """Return the header's places for a page of this step."""
     places = header_steps(protocols.get(study.protocol).steps)
     return HeaderProgress(places, next(place for place in places if step in place.steps))
 
 
 def refusal_text(refusal: Refused, platform: str, study: Study) -> RefusalText:
-    """Return the text for a refusal, shown to a participant from this platform who cannot start.
+    """Return the text for a participant who cannot start.
 
-    A code without a text of its own, such as a plug-in's, is shown with the refusal's message.
+    It depends on the recruitment platform. A code without a text, such as a plug-in's, is shown with the refusal's
+    message.
     """
     code = StartRefusal.get_member(refusal.code)
     if code is None:
@@ -158,7 +161,7 @@ def consent_texts(version: StudyVersion) -> dict[str, Any]:
 
 
 def describe_rights(values: StudyValues) -> list[str]:
-    """Return a sentence for each promise of a study about withdrawing after the end and about data retention."""
+    """Return a sentence for each promise about withdrawal and retention."""
     rights = values.rights
     sentences = []
     if days := rights.withdrawal_days:
@@ -204,7 +207,10 @@ def _has_chat(study: Study) -> bool:
 
 
 def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:
-    """Return the notes that an address may ask the chat page to show: (bold first words, the rest)."""
+    """Return notes that an address can show on the chat page.
+
+    Each has bold first words and the rest.
+    """
     has_people = version.values.people.disclosure != "none"
     failed = _("Your chat partner did not answer.") if has_people else _("The chatbot did not answer.")
     return {
@@ -231,7 +237,10 @@ def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:
 
 
 def arena_notes() -> dict[str, tuple[str, str]]:
-    """Return the notes that an address may ask the arena to show: (bold first words, the rest)."""
+    """Return notes that an address can show in the arena.
+
+    Each has bold first words and the rest.
+    """
     failed = _("One chatbot did not answer.")
     return {
         "bad_answers": (_("Not saved yet."), _("Choose one of the four answers.")),
@@ -247,14 +256,20 @@ def arena_notes() -> dict[str, tuple[str, str]]:
 
 
 def own_thanks(version: StudyVersion) -> str:
-    """Return the study's own words of thanks; the page thanks already, so not the default ones."""
+    """Return the study's own words of thanks.
+
+    Empty for the default ones, because the page already thanks.
+    """
     texts = version.values.texts
     usual = texts_first(texts.language)["texts"]["thanks_text"]
     return "" if texts.thanks_text == usual else texts.thanks_text
 
 
 def place_held_until(conversation: Conversation) -> datetime | None:
-    """Return until when the participant's place is certain; None once that is over."""
+    """Return the time until which the participant's place is reserved.
+
+    None once that is over.
+    """
     if conversation.task is None or conversation.study is None:
         return None
     until = conversation.task.created_at + conversation.study.values.assignment.place_held_for

@@ -42,19 +42,19 @@ from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import participant_token, project_of_study, steps_asked, study_by_key
 
 BEFORE_TASKS = ("consent", "instructions")
-"""Steps on the study's first page, which asks for no participant."""
+"""Steps on the study's first page, which needs no participant."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """Appearance of a preview: the parameters of its address, the step excepted.
+    """Appearance of a preview: parameters of its address besides the step.
 
     Attributes:
         theme: `light`, `dark` or nothing.
         language: language of the pages; empty: the study's.
-        focus: name of the value or key of the question that is being edited; it is outlined.
+        focus: name of the edited value, or key of the edited question; it is outlined.
         still: True to start no animation, as after every change in the builder.
-        level: numbers of a factor and of its level whose texts are shown, such as "1.2"; of other factors the first.
+        level: numbers of a factor and of its shown level, such as "1.2"; other factors have their first level.
     """
 
     theme: str = ""
@@ -64,7 +64,7 @@ class Look:
     still: bool = False
 
     def address(self, study_key: str, step: str, **extra: Any) -> str:
-        """Return the address of the preview of a step that looks the same."""
+        """Return the preview address of another step with the same appearance."""
         query = {"theme": self.theme, "lang": self.language, "level": self.level, **extra}
         query_string = urlencode({name: value for name, value in query.items() if value})
         return f"{reverse('participant:preview', args=[study_key, step])}{query_string and '?'}{query_string}"
@@ -72,7 +72,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class PreviewVisit(ParticipantRequest):
-    """Visit of a participant created for a preview: every link to a step leads to its preview."""
+    """Visit of a preview's participant; links to steps lead to previews."""
 
     progress: Standing | None = None
     look: Look = Look()
@@ -91,14 +91,14 @@ class PreviewVisit(ParticipantRequest):
 
 
 class _Names(ParticipantRequest):
-    """Gives the name of a page in place of its address."""
+    """Mapping that returns a page's name instead of its address."""
 
     def link(self, name: str, *args: Any, note: str = "", n: int = 0) -> str:
         return name
 
 
 def step_page(request: HttpRequest, progress: Standing, step: str, look: Look) -> HttpResponse:
-    """Return the page of the step as this participant gets it.
+    """Return the page of the step for this participant.
 
     Raises:
         Http404: if the task has no such step, for example in a study without questions.
@@ -130,10 +130,10 @@ def step_page(request: HttpRequest, progress: Standing, step: str, look: Look) -
 def made_preview(
     request: HttpRequest, response: HttpResponse, progress: Standing, step: str, look: Look
 ) -> HttpResponse:
-    """Return the page with the preview script, and with a policy that also works without it.
+    """Return the page with the preview script and a strict policy.
 
-    The page can send nothing and open no socket, whatever its scripts do, and only this server's own pages
-    may frame it. It sets no cookies: those of the page would belong to no real participant.
+    The policy also works without the script: the page cannot send anything or open a socket, and only this server's
+    pages may frame it. It sets no cookies, because they would belong to no real participant.
     """
     response.content = response.content.replace(b"<head>", b"<head>\n" + _front(progress, step, look).encode(), 1)
     response.cookies.clear()
@@ -151,11 +151,11 @@ def made_preview(
 def _front(progress: Standing, step: str, look: Look) -> str:
     """Return the elements to insert before all others."""
     study = progress.study
-    # The study's first page holds all the steps before a task.
+    # The study's first page has all the steps before a task.
     step_names = steps_asked(study)
     remaining = step_names[step_names.index(step) + 1 :] if step in step_names else []
     following = [name for name in remaining if name not in BEFORE_TASKS]
-    # One exchange is left to write, unless the study has one alone.
+    # One exchange is left to write, unless the study has only one.
     talk = chat_sample()[: 2 * max(1, study.values.chat.max_exchanges - 1)]
     preview_data = {
         "step": step,
@@ -167,7 +167,7 @@ def _front(progress: Standing, step: str, look: Look) -> str:
         "talk": talk,
         "opening": condition_texts(study.values, condition_shown(study, look.level)).opening,
         "least": study.values.chat.min_exchanges,
-        # A chat near its end, so that its line is seen.
+        # A chat near its end, so that its notice is visible.
         **({"time": {"least_s": None, "most_s": 120, "runs": False}} if study.values.chat.most_minutes else {}),
     }
     return format_html(
@@ -196,7 +196,7 @@ def _request(request: HttpRequest, look: Look) -> HttpRequest:
 @require_safe
 @never_cache
 def preview(request: HttpRequest, study_key: str, step: str) -> HttpResponseBase:
-    """Show staff a step of the study as participants get it now, whatever the study's state; store nothing.
+    """Show a step of the study to staff as participants see it now.
 
     A step of the protocol for which the study has nothing leads to its first page.
     """

@@ -32,7 +32,7 @@ _MOST = 40  # number of items and conversations; a preview needs no more
 
 
 def chat_sample() -> list[str]:
-    """Return a short chat: messages of the participant and the chatbot in turn."""
+    """Return a short chat of participant and chatbot."""
     return [
         _("Hello! Any idea what I could cook with leftover rice?"),
         _("Fried rice is quick. Do you have eggs or a few vegetables at home?"),
@@ -44,10 +44,12 @@ def chat_sample() -> list[str]:
 
 
 def turns_add(conversation: Conversation, *, least: int) -> None:
-    """Give the chat its opening and the sample's turns, and count so many exchanges that it can be rated.
+    """Add the opening and the sample's turns to the chat.
+
+    Enough exchanges are counted that it can be rated.
 
     Args:
-        least: exchanges that are needed for a rating.
+        least: number of exchanges that a rating needs.
     """
     speakers = [Turn.Speaker.HUMAN, Turn.Speaker.BOT]
     study = conversation.study
@@ -62,7 +64,10 @@ def turns_add(conversation: Conversation, *, least: int) -> None:
 
 
 def bot_sample() -> BotVersion:
-    """Return a bot to chat with, which no page names; the study's own need not be loaded or even be here."""
+    """Return a bot to chat with.
+
+    No page names it, and the study's own bots may not be loaded or installed.
+    """
     name = uuid.uuid4().hex
     return BotVersion.objects.create(key=name, bot_id=name, title="", kind="", version="")
 
@@ -105,7 +110,7 @@ def _conversations_add(study: Study, n: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PreviewDraw(StudyDraw):
-    """Draws without counting: any bot, the first items and conversations, and samples where there are none."""
+    """Draw without counting: any bot, and the first items or samples."""
 
     def bots(self, n: int = 1) -> list[DrawnBot]:
         return [DrawnBot(f"preview-{number}") for number in range(n)]
@@ -166,7 +171,7 @@ def condition_shown(study: Study, level: str) -> dict[str, str]:
     """Return the condition whose texts a preview shows.
 
     Args:
-        level: numbers of a factor and of its level, such as "1.2"; of other factors the first level is shown.
+        level: numbers of a factor and of its level, such as "1.2"; other factors have their first level.
     """
     n, _dot, place = level.partition(".")
     return {
@@ -185,13 +190,15 @@ def condition_shown(study: Study, level: str) -> dict[str, str]:
 def standing_staged(
     study: Study, step: str, outcome: Outcome, *, is_missed: bool = False, condition: Condition | None = None
 ) -> Standing:
-    """Return the standing of a new person who has come to this step of the study's newest version.
+    """Return the progress of a new participant who has come to this step.
+
+    The study's newest version is used.
 
     Args:
-        step: one after consent and instructions.
-        outcome: how the task has ended, where the step is `done`.
-        is_missed: whether they have missed the first question of the quiz once, where the step is `quiz`.
-        condition: of their chats.
+        step: a step after consent and instructions.
+        outcome: outcome of the task, if the step is `done`.
+        is_missed: whether they have missed the first question of the quiz once, if the step is `quiz`.
+        condition: condition of their chats.
     """
     platform = study.values.recruitment.platform
     participant = participant_enter(
@@ -229,7 +236,10 @@ def standing_staged(
 
 
 def _quiz_staged(study: Study, participant: Participant, *, is_before: bool, is_missed: bool) -> None:
-    """Store an attempt at the quiz: a passed one for a later step, or one that missed the first question."""
+    """Store an attempt at the quiz.
+
+    It is passed if a later step is shown, and misses the first question otherwise.
+    """
     questions = study.values.checking.quiz_questions
     if not questions or (is_before and not is_missed):
         return
@@ -263,7 +273,7 @@ def _end(task: Task, outcome: Outcome) -> None:
     task.state = _TASK_STATES.get(outcome, Task.State.ENDED)
     task.outcome, task.ended_at = outcome, database_now()
     if outcome != Outcome.WITHDRAWN:
-        # Random, like real keys: two concurrent previews must not wait for each other.
+        # Random, like real keys: concurrent previews must not wait for each other.
         task.completion_code = f"AB{secrets.randbelow(10**6):06d}"
     task.save()
     state = _CHAT_STATES.get(outcome, Conversation.State.ENDED)

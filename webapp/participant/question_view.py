@@ -1,6 +1,6 @@
 """Questions as participants' pages show them: forms, answers and errors.
 
-In an arena, the researchers' question in the middle of a chat stands in the conversations with both bots.
+In an arena, the researchers' question in the middle of a chat is shown in the conversations with both bots.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Given = str | list[str]
 
 @dataclass(frozen=True, slots=True)
 class ScalePoint:
-    """One point of a scale; `name` is read aloud, with the words at it."""
+    """Point of a scale; `name` is for screen readers and includes its label."""
 
     value: int
     words: str
@@ -42,7 +42,7 @@ class QuestionShown:
     Attributes:
         number: its number on the page.
         name: name of its form field, and the prefix of the ids in it.
-        given: answer sent before or just now, valid or not.
+        given: submitted answer, valid or not.
         error: error message; empty if there is none.
     """
 
@@ -54,7 +54,10 @@ class QuestionShown:
 
     @property
     def points(self) -> list[ScalePoint]:
-        """The points of a row; none where the scale has too many and gets a number box."""
+        """The points of a row.
+
+        Empty if the scale has too many and gets a number box.
+        """
         return [
             ScalePoint(point, words, f"{point}, {words}" if words else str(point), self.answer == str(point))
             for point, words in self.question.points
@@ -62,13 +65,13 @@ class QuestionShown:
 
     @property
     def options(self) -> list[tuple[str, str, bool]]:
-        """The options: stored value, shown text, and True if chosen."""
+        """The options: stored value, displayed text, and whether chosen."""
         chosen = [self.answer] if isinstance(self.answer, str) else self.answer
         return [(option, words, option in chosen) for option, words in self.question.options_shown]
 
     @property
     def answer_words(self) -> str:
-        """The chosen option as the participant reads it, or the text that they wrote."""
+        """The chosen option as displayed, or the participant's text."""
         return dict(self.question.options_shown).get(str(self.answer), str(self.answer))
 
     @property
@@ -83,7 +86,7 @@ class QuestionShown:
 
     @property
     def described_by(self) -> str:
-        """Ids of the elements that describe it: its help and its error."""
+        """Ids of the elements that describe it: help and error."""
         ids = [f"{self.name}-help"] if self.question.help else []
         return " ".join([*ids, f"{self.name}-error"] if self.error else ids)
 
@@ -94,7 +97,7 @@ class QuestionShown:
 
     @property
     def errors(self) -> list[str]:
-        """Errors of the answer, in the form that templates read for every sheet's questions."""
+        """Errors of the answer, in the form that all templates read."""
         return [self.error] if self.error else []
 
     @property
@@ -104,21 +107,23 @@ class QuestionShown:
 
 
 def questions_before_task(participant: Participant, version: StudyVersion) -> list[Question]:
-    """Return the version's questions before a task, in the participant's order."""
+    """Return the questions before a task, in the participant's order."""
     values = version.values
     questions = [question_told(question, version) for question in values.questions]
     return questions_ordered(questions, values.asking.questions_order, participant.pk, "before")
 
 
 def questions_after_task(participant: Participant, version: StudyVersion) -> list[Question]:
-    """Return the version's questions about what was rated, in the participant's order."""
+    """Return the questions about a rated object, in the participant's order."""
     order = version.values.asking.after_order
     questions = [question_told(question, version) for question in post_task_questions(version)]
     return questions_ordered(questions, order, participant.pk, "after")
 
 
 def questions_ordered(questions: Sequence[Question], order: Order, *of_person: object) -> list[Question]:
-    """Return the questions in one participant's order, which is always the same for them.
+    """Return the questions in one participant's order.
+
+    It is always the same for that participant.
 
     Args:
         of_person: value that identifies the person (and list of questions), such as the participant's id.
@@ -137,7 +142,10 @@ def questions_ordered(questions: Sequence[Question], order: Order, *of_person: o
 
 
 def get_passing_answers(participant: Participant, questions: Sequence[QuestionShown]) -> list[tuple[str, str]]:
-    """Return the answers that pass checks and screening, by field; empty unless the participant is scripted."""
+    """Return the answers that pass checks and screening, by field.
+
+    Empty unless the participant is scripted.
+    """
     if not participant.is_synthetic:
         return []
     return [
@@ -154,7 +162,10 @@ def questions_shown(questions: Sequence[QuestionShown]) -> dict[str, Any]:
 
 
 def read_answer(sent: Mapping[str, Any], question: Question, name: str) -> Given:
-    """Return the answer to a question from a form or stored answers, by the name of its field."""
+    """Return the answer to a question by its form field.
+
+    It comes from a form or stored answers.
+    """
     if question.kind == "choices":
         options = sent.getlist(name) if isinstance(sent, QueryDict) else sent.get(name) or []
         return [options] if isinstance(options, str) else list(options)
@@ -163,11 +174,13 @@ def read_answer(sent: Mapping[str, Any], question: Question, name: str) -> Given
 
 
 def mid_chat_question(chats: Sequence[Conversation], version: StudyVersion) -> dict[str, Any]:
-    """Return the question that is due, and after how many messages the next ones are.
+    """Return the due question, and the positions of the next ones.
+
+    Positions are numbers of messages.
 
     Args:
-        chats: the chat; or both of an arena, of which the first keeps the answers. A message counts once both
-            have answered it.
+        chats: the chat; or both of an arena, the first of which stores the answers. A message counts once both bots
+            have replied to it.
     """
     first, n_answered = chats[0], min(chat.n_exchanges for chat in chats)
     remaining = chat_checks_left(first, version)
@@ -176,14 +189,14 @@ def mid_chat_question(chats: Sequence[Conversation], version: StudyVersion) -> d
         "aside": due,
         "aside_question": text_told(due.question, version) if due else "",
         "aside_options": [(option, text_told(option, version)) for option in due.options] if due else [],
-        # Only scripted participants get the right answers.
+        # Only scripted participants get right answers.
         "aside_right": due.expected[0] if due and first.is_synthetic else "",
         "asks_after": [check.after for check in remaining if check != due],
     }
 
 
 class RatingForm(forms.Form):
-    """One field per question, named by its key, and `comments`.
+    """Form with one field per question, named by its key, and `comments`.
 
     Errors of the rating service are added by `refuse`.
     """
@@ -204,12 +217,12 @@ class RatingForm(forms.Form):
         show_errors: bool = True,
         first_number: int = 1,
     ) -> None:
-        """Make a form for the questions, in the order in which they are shown.
+        """Build a form for the questions, in display order.
 
         Args:
-            data: values sent now or before; None if there are none.
+            data: submitted values, new or old; None if there are none.
             show_errors: True if the page shows errors.
-            first_number: number of the first question; others may stand above.
+            first_number: number of the first question; others may be above it.
         """
         super().__init__(data)
         self.first_number = first_number
@@ -220,7 +233,7 @@ class RatingForm(forms.Form):
             self.fields[question.key] = forms.Field(required=False)
 
     def clean(self) -> None:
-        """Read the answers, and set the error of each question with an invalid answer."""
+        """Parse the answers, and store the error of each invalid one."""
         self.answers, wrong = answers_read(self.shown_questions, self._sent_answers)
         self.refuse(wrong)
 
@@ -235,7 +248,7 @@ class RatingForm(forms.Form):
 
     @property
     def typed(self) -> dict[str, Given]:
-        """Values sent for the form's own fields, valid or not."""
+        """Submitted values of the form's own fields, valid or not."""
         sent: dict[str, Given] = {**self._sent_answers, "comments": str(self.data.get("comments", ""))}
         return {name: answer for name, answer in sent.items() if answer}
 
@@ -245,7 +258,7 @@ class RatingForm(forms.Form):
             self.add_error(key if key in self.fields else None, message)
 
     def questions(self) -> list[QuestionShown]:
-        """Return the questions as the page shows them, with answers and errors."""
+        """Return the questions as shown, with answers and errors."""
         sent_answers = self._sent_answers if self.is_bound else {}
         wrong = self.errors if self.show_errors else {}
         return [

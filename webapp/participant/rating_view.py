@@ -1,4 +1,7 @@
-"""Content of a page of the step `judge`. It contains no name of a bot, model or item."""
+"""Content of a page of the step `judge`.
+
+It contains no name of a bot, model or item.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,10 @@ from webapp.studies.settings import StudyValues
 
 @dataclass(frozen=True, slots=True)
 class DialogueLine:
-    """One utterance and its speaker; `html` and `trace` of a bot's reply in a study that shows them."""
+    """One utterance and its speaker.
+
+    `html` and `trace` belong to a bot's reply in a study that shows them.
+    """
 
     speaker: str
     text: str
@@ -33,7 +39,7 @@ class DialogueLine:
 
 @dataclass(frozen=True, slots=True)
 class ShownPlace:
-    """Content of one place on a page: a reply of an item, by its number, or the slot's conversation."""
+    """Place on a page: a reply of an item, or the slot's conversation."""
 
     slot: Slot
     item: Item | None = None
@@ -42,12 +48,12 @@ class ShownPlace:
 
 @dataclass(frozen=True, slots=True)
 class ShownText:
-    """One text to judge: a reply, or a whole conversation.
+    """Text to rate: a reply, or a whole conversation.
 
     Attributes:
-        side: its letter where several stand side by side; empty for one alone.
-        before: earlier utterances, if they are not the same for all texts.
-        lines: of a conversation; text: of a reply, and its html in a study that shows Markdown.
+        side: its letter if several are side by side; empty for a single one.
+        before: earlier utterances, if they differ between the texts.
+        lines: lines of a conversation; text: text of a reply, with its html in a study that shows Markdown.
         place: its number on the page, from 0.
         condition: texts of the conversation's condition.
     """
@@ -64,7 +70,7 @@ class ShownText:
 
 @dataclass(frozen=True, slots=True)
 class ContextPanel:
-    """Context of the conversation next to its text: lines about a speaker, a feeling, a topic."""
+    """Context next to a conversation: a speaker's facts, a feeling, a topic."""
 
     persona: tuple[str, ...] = ()
     emotion: str = ""
@@ -79,7 +85,7 @@ class MarkedTurn:
         kind: the speaker, "person" or "bot"; speaker: its label on the page.
         reply: its number among the labelled replies, from 1; 0 for a turn that is not labelled.
         is_current: True if this page labels it.
-        is_done: True if it is labelled already; marks: the labels that were ticked.
+        is_done: True if it is already labelled; marks: the ticked labels.
     """
 
     kind: str
@@ -98,10 +104,10 @@ class RatingPage:
     """Content of one page.
 
     Attributes:
-        before: earlier utterances, shared by all of the texts.
+        before: earlier utterances shared by all texts.
         panel: panel above them; None if there is none.
-        condition: texts of the condition of the conversation whose turns are labelled.
-        reference: a reply that a person wrote; empty if none is shown.
+        condition: condition texts of the conversation whose turns are labelled.
+        reference: reply written by a person; empty if none is shown.
     """
 
     texts: list[ShownText]
@@ -124,10 +130,12 @@ class RatingPage:
 
 
 def judged_shown(task: Task, judgement: RequestedRating, judgements: Sequence[RequestedRating] = ()) -> RatingPage:
-    """Return the content of one judgement's page, in its stored order; one query for each conversation.
+    """Return the content of one judgement's page.
+
+    Texts are in their stored order. Each conversation takes one query.
 
     Args:
-        judgements: all judgements of the task, if single turns are judged.
+        judgements: all judgements of the task, if single turns are rated.
     """
     if judgement.turn is not None:
         [slot] = judgement.slots
@@ -142,7 +150,7 @@ def judged_shown(task: Task, judgement: RequestedRating, judgements: Sequence[Re
             texts += _replies(slot, slot.item, task.version.values) if _has_text(slot.item) else []
             references.append(slot.item.reference or "")
     texts = [replace(text, place=number) for number, text in enumerate(texts)]
-    if not texts:  # the question stands by itself
+    if not texts:  # the question needs no text
         return RatingPage([])
     before = texts[0].before
     if any(text.before != before for text in texts):
@@ -155,7 +163,7 @@ def judged_shown(task: Task, judgement: RequestedRating, judgements: Sequence[Re
 
 
 def places_shown(judgement: RequestedRating) -> list[ShownPlace]:
-    """Return the places on a judgement's page, in the order in which its texts are shown."""
+    """Return the places on a judgement's page, in display order."""
     places: list[ShownPlace] = []
     for slot in judgement.slots:
         if slot.item is None:
@@ -166,7 +174,7 @@ def places_shown(judgement: RequestedRating) -> list[ShownPlace]:
 
 
 def replies_shown(slot: Slot, item: Item) -> list[int]:
-    """Return the numbers of the item's replies that the slot shows, in their order on the page."""
+    """Return the item's displayed replies by number, in display order."""
     drawn_numbers = slot.task.payload.get("shown", {}).get(str(item.pk))
     if drawn_numbers is not None:
         return [number for number in drawn_numbers if number < len(item.responses)]
@@ -175,7 +183,10 @@ def replies_shown(slot: Slot, item: Item) -> list[int]:
 
 
 def _has_text(item: Item) -> bool:
-    """Return True if the item shows any text; a question without context shows none."""
+    """Return True if the item shows any text.
+
+    A question without context shows none.
+    """
     return bool(item.context or item.responses[0]["text"])
 
 
@@ -199,7 +210,7 @@ def _marked(task: Task, judgement: RequestedRating, judgements: Sequence[Request
         kind, speaker = ("bot", _("Chatbot")) if is_bot else ("person", person_name)
         number, rated = numbered.get(turn.pk, (0, None))
         answers = rated.rating.answers if rated is not None and rated.rating is not None else {}
-        # In the order of the labels; the database does not keep an order.
+        # Keep the order of the labels; the database does not.
         marks = tuple(text for key, text in words.items() if answers.get(key))
         is_current = turn.pk == judgement.turn.pk
         html = with_image(reply_html(chat, turn.text) if is_bot else "", turn.text, images.get(turn.index))
@@ -215,7 +226,10 @@ def _panel(item: Item) -> ContextPanel:
 
 
 def practice_shown(pair: TrainingPair, values: StudyValues) -> RatingPage:
-    """Return the content of a practice pair's page, laid out as for a pair that counts."""
+    """Return the content of a practice pair's page.
+
+    It is laid out like a real pair.
+    """
     texts = [
         ShownText(side=side, title=_("Reply %(side)s") % {"side": side}, text=text, html=values.reply_html(text))
         for side, text in (("A", pair.first), ("B", pair.second))
@@ -224,7 +238,10 @@ def practice_shown(pair: TrainingPair, values: StudyValues) -> RatingPage:
 
 
 def _context_lines(context: Sequence[str], values: StudyValues) -> tuple[DialogueLine, ...]:
-    """Return the lines before a reply; every second one, counted from the reply, is of the speaker who replies."""
+    """Return the lines before a reply.
+
+    Counted from the reply, every second one belongs to the speaker who replies.
+    """
     speakers = (_("First person"), _("Second person"))
     return tuple(
         DialogueLine(
@@ -281,6 +298,9 @@ def _conversation(chat: Conversation, side: str) -> ShownText:
 
 
 def _other_speaker(chat: Conversation | None) -> str:
-    """Return the label of the speaker who is not the chatbot; in self-play this is not a person."""
+    """Return the label of the speaker who is not the chatbot.
+
+    In self-play this is not a person.
+    """
     is_played = chat is not None and chat.source in Conversation.WITHOUT_PEOPLE
     return _("Other speaker") if is_played else _("Person")

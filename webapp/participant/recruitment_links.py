@@ -1,10 +1,6 @@
-"""Recruitment links: parameters of the platforms, and the link back.
+"""Recruitment links: the platforms' parameters, and return links.
 
 Mechanical Turk, Prolific, panels and one-time links.
-
-The entry page creates nothing, so the parameters of its address are passed on in a signed hidden field of its form.
-The platforms' parameter names are theirs; see the MTurk ExternalQuestion and Prolific integration documentation. A
-panel's are settings of the study.
 """
 
 from __future__ import annotations
@@ -28,8 +24,7 @@ _SALT = "confab.entry"
 _MTURK = ("workerId", "assignmentId", "hitId", "turkSubmitTo")
 _PROLIFIC = ("PROLIFIC_PID", "STUDY_ID", "SESSION_ID")
 _PREVIEW = "ASSIGNMENT_ID_NOT_AVAILABLE"
-# The pages of Mechanical Turk, production and sandbox, that show a task in a frame: to workers, and to
-# requesters who preview it.
+# Pages of Mechanical Turk, production and sandbox, that frame a task: for workers, and for requesters who preview it.
 MTURK_FRAMES = (
     "https://worker.mturk.com",
     "https://workersandbox.mturk.com",
@@ -37,15 +32,15 @@ MTURK_FRAMES = (
     "https://requestersandbox.mturk.com",
     "https://www.mturk.com",
 )
-# Placeholders that a platform should have replaced by ids: `{{%PROLIFIC_PID%}}`, `${workerId}`, and as panels write
-# them `{id}`, `[ID]`, `[%RID%]`, `%%id%%`, `<id>`.
+# Placeholders that a platform should have replaced by ids: `{{%PROLIFIC_PID%}}`, `${workerId}`, and in panels'
+# notations `{id}`, `[ID]`, `[%RID%]`, `%%id%%`, `<id>`.
 _PLACEHOLDER = re.compile(r"\$?\{.*\}|\[.*\]|%%.*%%|<.*>")
-# Allowed targets for a finished task; a link's address must not choose another one.
+# Allowed targets for a finished task; an address in a link must not choose another one.
 _MTURK_HOSTS = ("www.mturk.com", "workersandbox.mturk.com")
 _VALUE_MAX_CHARS = 200
 
 PLATFORM_NAMES = {"mturk": "Mechanical Turk", "prolific": "Prolific"}
-"""Of the platforms that have a name; a panel may be any."""
+"""Names of the platforms; a panel may be any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +49,11 @@ class Recruitment:
 
     Attributes:
         id_name, session_name: a panel's parameters for the ids of the participant and of the visit.
-        problem: code of the reason why nobody new may begin by this link; empty if they may.
+        problem: code of the reason why new participants cannot start with this link; empty if they can.
         rehearsal: token of a scripted participant.
         nonce: nonce of the entry form that carried them; empty before there is a form.
         consent: version of the texts on that form.
-        language: that the link or the first page chose among the study's; empty: its own.
+        language: language chosen by the link or on the first page; empty: the study's own.
     """
 
     fields: dict[str, str] = field(default_factory=dict)
@@ -83,38 +78,47 @@ class Recruitment:
 
     @property
     def external_id(self) -> str:
-        """The person's id on the platform; empty where it gave none."""
+        """The participant's id on the platform; empty without one."""
         names = ("PROLIFIC_PID", "workerId", self.id_name or LINK_PARAMETER)
         return next((self.fields[name] for name in names if self.fields.get(name)), "")
 
     @property
     def submission(self) -> str:
-        """The platform's id of this visit; empty where it gave none."""
+        """The platform's id of this visit; empty without one."""
         return submission_of(self.fields, self.session_name or self.id_name)
 
     @property
     def is_preview(self) -> bool:
-        """True if an MTurk worker only previews the task and has not accepted it."""
+        """True if an MTurk worker only previews the task."""
         return self.fields.get("assignmentId") == _PREVIEW
 
     @property
     def is_unfilled(self) -> bool:
-        """True if the platform left a placeholder in place of an id, so that the link identifies nobody."""
+        """True if the platform left a placeholder unfilled.
+
+        The link then identifies nobody.
+        """
         return any(_PLACEHOLDER.search(value) for value in self.fields.values())
 
     def problem_for(self, participant: Participant | None) -> str:
-        """Return the code of the reason against a start; empty if allowed. Known participants may continue."""
+        """Return the code of the reason against a start.
+
+        Empty if starting is possible. Known participants can always continue.
+        """
         if self.is_unfilled:
             return StartRefusal.NO_IDS
         return "" if participant is not None or self.rehearsal else self.problem
 
 
 def recruitment_read(study: Study, query: Mapping[str, str]) -> Recruitment:
-    """Read the known parameters of an address; unknown and empty ones are dropped, long ones cut."""
+    """Parse the known parameters of an address.
+
+    Unknown and empty ones are dropped, long ones cut.
+    """
     settings = study.values.recruitment
     is_panel = settings.platform == "panel"
     names = (*_MTURK, *_PROLIFIC, *(settings.parameters if is_panel else ()))
-    # Links are pasted with spaces and unseen characters at their ends; a person is one, however the id is spelt.
+    # Links are pasted with spaces and invisible characters at their ends; the id still identifies one participant.
     parameters = {name: sanitise_id(query.get(name, ""))[:_VALUE_MAX_CHARS].strip() for name in names}
     known = {name: value for name, value in parameters.items() if value}
     problem = ""
@@ -128,12 +132,15 @@ def recruitment_read(study: Study, query: Mapping[str, str]) -> Recruitment:
 
 
 def _with_id_names(study: Study, recruitment: Recruitment) -> Recruitment:
-    """Return it with the names of a panel's id parameters, and with the problem if they are missing."""
+    """Return it with the names of a panel's id parameters.
+
+    If they are missing, it has the problem.
+    """
     settings = study.values.recruitment
     if settings.platform == LINK_PLATFORM and not recruitment.fields.get(LINK_PARAMETER):
         return replace(recruitment, problem=recruitment.problem or StartRefusal.LINK_MISSING)
     if settings.platform == "prolific":
-        # Confab could not pay anyone. Mechanical Turk's plain link has no id, and a code is pasted.
+        # Confab could not pay participants. Mechanical Turk's plain link has no id; a code is pasted instead.
         return replace(recruitment, problem="" if recruitment.platform else StartRefusal.NO_IDS)
     if settings.platform != "panel":
         return recruitment
@@ -143,7 +150,9 @@ def _with_id_names(study: Study, recruitment: Recruitment) -> Recruitment:
 
 
 def recruitment_sign(study: Study, version: StudyVersion, recruitment: Recruitment) -> str:
-    """Return the hidden field of the entry form: the link's parameters, and a nonce that identifies the form.
+    """Return the hidden field of the entry form.
+
+    It has the link's parameters, and a nonce that identifies the form.
 
     Args:
         version: the study's version whose texts the form shows.
@@ -160,7 +169,10 @@ def recruitment_sign(study: Study, version: StudyVersion, recruitment: Recruitme
 
 
 def recruitment_unsign(study: Study, text: str) -> Recruitment | None:
-    """Return the recruitment that `recruitment_sign` signed; None if changed, or of another study."""
+    """Return the recruitment signed by `recruitment_sign`.
+
+    None if it was changed, or belongs to another study.
+    """
     try:
         value = signing.loads(text, salt=_SALT)
     except signing.BadSignature:
@@ -172,7 +184,10 @@ def recruitment_unsign(study: Study, text: str) -> Recruitment | None:
 
 
 def mturk_submit_url(participant: Participant) -> str:
-    """Return the address for submitting a finished task; empty for an unknown host or another platform."""
+    """Return the address to submit a finished task.
+
+    Empty for an unknown host or another platform.
+    """
     if participant.platform != "mturk":
         return ""
     try:
@@ -185,7 +200,10 @@ def mturk_submit_url(participant: Participant) -> str:
 
 
 def platform_name(participant: Participant, study: Study) -> str:
-    """Return the name of the participant's recruitment platform; empty if they came by themselves."""
+    """Return the name of the participant's recruitment platform.
+
+    Empty without one.
+    """
     if participant.platform in PLATFORM_NAMES:
         return PLATFORM_NAMES[participant.platform]
     return "" if participant.platform else PLATFORM_NAMES.get(study.values.recruitment.platform, "")

@@ -1,7 +1,7 @@
-"""Reports of replies by participants: the page that asks for the reason, and the report.
+"""Participants' reports of replies: the page with the form, and storage.
 
-Pages with script open the same form in a dialog (`report.js`) and send it without leaving; the response is then
-JSON. An address names a reply by its place on the page, so that it contains no id of an item or conversation.
+Pages with scripts open the same form in a dialog (`report.js`) and send it without leaving; the response is then JSON.
+Addresses name a reply by its place on the page, so they contain no id of an item or conversation.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ERROR = _("Your report could not be sent. Try again.")
 
 @dataclass(frozen=True, slots=True)
 class ReplyToReport:
-    """One reply, as reports name it: a turn, or a reply of an item by its number."""
+    """A reply in a report: a turn, or a reply of an item by its number."""
 
     text: str
     turn: Turn | None = None
@@ -45,10 +45,12 @@ class ReplyToReport:
 
 
 def report_shown(version: StudyVersion, address: str) -> dict[str, Any]:
-    """Return the template context for reporting replies; empty if the study does not allow reports.
+    """Return the template context for reports.
+
+    Empty if the study does not allow them.
 
     Args:
-        address: where reports of this page go.
+        address: address for reports of this page.
     """
     if not version.values.comfort.lets_report:
         return {}
@@ -60,18 +62,21 @@ def report_shown(version: StudyVersion, address: str) -> dict[str, Any]:
 
 
 def report_address(address: str, **reply: int) -> str:
-    """Return the address at which one reply is reported: of a page's reports, with its place on the page."""
+    """Return the address for reporting one reply.
+
+    It consists of the page's address and the reply's place.
+    """
     return f"{address}{'&' if '?' in address else '?'}{urlencode(reply)}"
 
 
 def turns_reported(conversation: Conversation) -> list[int]:
-    """Return the numbers of the turns that the chat's participant has reported."""
+    """Return the turns that the chat's participant has reported."""
     reports = ReplyReport.objects.filter(turn__conversation=conversation, participant=conversation.participant_id)
     return sorted(reports.values_list("turn__index", flat=True))
 
 
 def places_reported(task: Task, judgement: RequestedRating) -> list[int]:
-    """Return the places of this judgement whose one reply the task's participant has reported."""
+    """Return the places whose only reply the participant has reported."""
     reports = ReplyReport.objects.filter(participant=task.participant_id)
     if judgement.turn is not None:
         return [0] if reports.filter(turn=judgement.turn).exists() else []
@@ -101,7 +106,7 @@ def chat_report(request: HttpRequest, conversation: Conversation, visit: Partici
 @require_http_methods(["GET", "HEAD", "POST"])
 @task_page
 def task_report(request: HttpRequest, task: Task, visit: ParticipantRequest) -> HttpResponse:
-    """Show the report form for a reply that is judged, or store the report."""
+    """Show the report form for a rated reply, or store the report."""
     judgements = requested_ratings(task)
     n = _number(request, "n")
     if not 1 <= n <= len(judgements):
@@ -116,10 +121,10 @@ def task_report(request: HttpRequest, task: Task, visit: ParticipantRequest) -> 
 
 
 def _number(request: HttpRequest, name: str) -> int:
-    """Return a number of the address.
+    """Return a number in the address.
 
     Raises:
-        Http404: there is none, or it is none.
+        Http404: there is none, or it is not a number.
     """
     text = request.GET.get(name, "")
     if not text.isdecimal() or len(text) > 6:

@@ -1,4 +1,7 @@
-"""Words that the scripts of the chat and the arena show, translated and with all plural forms of the language."""
+"""Words in the scripts of chat and arena, with all plural forms.
+
+They are translated into the page's language.
+"""
 
 from __future__ import annotations
 
@@ -11,18 +14,24 @@ from webapp.conversations.images import MOST_IMAGE_MB
 from webapp.studies.models import StudyVersion
 from webapp.studies.recruitment.completion import promises_pay
 
-# A number of each plural category of CLDR, as `Intl.PluralRules` names them in the browser. The
-# catalogue's own rule then gives that category's form, whatever the language.
+# An example number of each plural category of CLDR, as named by `Intl.PluralRules` in the browser. The catalogue's own
+# rule then gives that category's form in any language.
 _SAMPLES = {"zero": 0, "one": 1, "two": 2, "few": 3, "many": 11, "other": 100}
 
 
 def plural_forms(singular: str, plural: str) -> dict[str, str]:
-    """Return the forms of a sentence by plural category, each with `%(n)s` unfilled."""
+    """Return the forms of a sentence by plural category.
+
+    Each has `%(n)s` unfilled.
+    """
     return {category: ngettext(singular, plural, n) for category, n in _SAMPLES.items()}
 
 
 def partner_words() -> dict[str, Any]:
-    """Return the words for chats whose partner may be a person; they name every partner alike."""
+    """Return the words for chats whose partner may be a person.
+
+    They name every partner alike.
+    """
     return {
         "speaker": _("Partner"),
         "failed": _("Your chat partner did not answer"),
@@ -146,7 +155,7 @@ def arena_words(version: StudyVersion) -> dict[str, Any]:
 
 
 def picks_words(version: StudyVersion) -> dict[str, Any]:
-    """Return the words for `arena.js` if one of two replies is picked at every turn."""
+    """Return the words for `arena.js` in studies with picks at every turn."""
     return {
         **arena_words(version),
         "speakers": {place: _("Reply %(side)s") % {"side": place} for place in ("1", "2")},

@@ -19,10 +19,12 @@ from webapp.studies.selectors import earlier_studies_refusal, rehearsal_token_va
 def participant_known(
     *, session: Any, study: Study, recruitment: Recruitment, token_of: Participant | None
 ) -> Participant | None:
-    """Return the participant that this visit belongs to: by token, platform id, session or form, in this order.
+    """Return the participant of this visit.
 
-    A platform id identifies one person, so a session of another participant does not override it. A form that was
-    sent twice belongs to the participant made at its first arrival. For sessions left behind see `has_left`.
+    They are found by token, platform id, session or form, in this order.
+
+    A platform id identifies one person, so a session of another participant does not override it. A form submitted
+    twice belongs to the participant created the first time. For sessions of devices that were left see `has_left`.
     """
     if token_of is not None:
         return token_of
@@ -35,7 +37,10 @@ def participant_known(
 
 
 def participant_of_form(study: Study, recruitment: Recruitment) -> Participant | None:
-    """Return the participant with this platform id, or from an earlier arrival of the same form; else None."""
+    """Return the participant with this platform id or of the same form.
+
+    The form may have been submitted before. None if there is none.
+    """
     participants = Participant.objects.filter(study=study).select_related("platform_ids")
     if recruitment.external_id:
         return participants.filter(
@@ -47,7 +52,9 @@ def participant_of_form(study: Study, recruitment: Recruitment) -> Participant |
 
 
 def start_refusal(study: Study, participant: Participant | None, recruitment: Recruitment) -> Refused | None:
-    """Return the reason why this visitor cannot start a task; None if they can.
+    """Return the reason why this visitor cannot start a task.
+
+    Scripted participants do not count towards quotas. Earlier studies are checked once, when a new visitor arrives.
 
     Scripted participants do not count towards quotas. Earlier studies are looked at once, on a new visitor's arrival.
     """
@@ -61,7 +68,10 @@ def start_refusal(study: Study, participant: Participant | None, recruitment: Re
 def speaks_for(
     *, session: Any, participant: Participant, recruitment: Recruitment, token_of: Participant | None
 ) -> bool:
-    """Return True if the session, token or form identifies the participant; a platform id in a link does not."""
+    """Return True if the session, token or form identifies the participant.
+
+    A platform id in a link does not.
+    """
     if token_of is not None and token_of.pk == participant.pk:
         return True
     if recruitment.nonce and recruitment.nonce == participant.entry_nonce:
@@ -77,7 +87,10 @@ def has_left(session: Any, participant: Participant) -> bool:
 
 
 def codes_shown(*, participant: Participant, recruitment: Recruitment, is_theirs: bool) -> list[TaskEnding]:
-    """Return the codes this visit may read: all for the session or token, else those of the same visit."""
+    """Return the codes that this visit may read.
+
+    All for the session or token, otherwise those of the same visit.
+    """
     submission = recruitment.submission
     return [
         ending
@@ -87,7 +100,9 @@ def codes_shown(*, participant: Participant, recruitment: Recruitment, is_theirs
 
 
 def visit_ending(*, participant: Participant, recruitment: Recruitment, is_theirs: bool) -> TaskEnding | None:
-    """Return the outcome of this visit's task; None while it is open, or if the task is somebody else's.
+    """Return the outcome of this visit's task.
+
+    None while it is open, or if it is another participant's.
 
     Only the platform and the participant know the platform's id of a visit, so it opens that visit's outcome in
     any browser. Without one, the session or token must identify the participant.
@@ -121,7 +136,10 @@ def task_under_way(participant: Participant) -> Task | None:
 
 
 def task_chat_now(task: Task) -> Conversation | None:
-    """Return the task's current chat: the open one, or the last; None without any."""
+    """Return the task's current chat: the open one, or the last.
+
+    None without any.
+    """
     chats = list(Conversation.objects.filter(slot__task=task).order_by("slot__order"))
     is_open = (chat for chat in chats if chat.state == Conversation.State.OPEN)
     return next(is_open, chats[-1] if chats else None)
@@ -133,7 +151,10 @@ def chats_by_slot(slots: Collection[Slot]) -> dict[int, Conversation]:
 
 
 def bots_revealed(task: Task) -> list[tuple[str, str]]:
-    """Return the names of A and B of each comparison; an empty list while they must not be shown."""
+    """Return the names of A and B of each comparison.
+
+    Empty while they must not be shown.
+    """
     if task.outcome != Outcome.RATED or not task.version.values.arena.reveals_bots:
         return []
     groups = slots_grouped(slots_kept(task.slots.order_by("order")))

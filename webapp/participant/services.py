@@ -26,7 +26,7 @@ from webapp.studies.services import consent_record, participant_enter
 from webapp.studies.sitting_tasks import sitting_miss
 from webapp.studies.start_refusals import StartRefusal
 
-# Codes of rejections before a participant exists; the entry page shows each in its own place.
+# Codes of refusals before a participant exists; the entry page shows each in its own place.
 PREVIEW, CHANGED, NOT_AGREED, NOT_NOTED = "preview", "changed", "not_agreed", "not_noted"
 
 
@@ -41,7 +41,9 @@ def task_begin(
     choice: str = "",
     noted: bool = False,
 ) -> Task:
-    """Admit a visitor who consented, or return to their open task. Returns the task.
+    """Admit a visitor who consented, or return to their open task.
+
+    Returns the task.
 
     Args:
         recruitment: the link's parameters, from the signed form.
@@ -53,9 +55,9 @@ def task_begin(
         noted: True if they ticked the box of the content notice.
 
     Raises:
-        Refused: `no_ids`, `link_…`, `preview`, `changed`, `not_noted` or `not_agreed` before anybody is stored;
-            `elsewhere` while the participant's task is in use in another visit; and as `study_refusal` and
-            `task_open`. Who is too late for their part gets a task that has ended so.
+        Refused: `no_ids`, `link_…`, `preview`, `changed`, `not_noted` or `not_agreed` before anything is stored;
+            `elsewhere` while the participant's task is in use in another visit; and as in `study_refusal` and
+            `task_open`. A participant who is too late for their part gets a task that has ended for this reason.
     """
     _came_check(recruitment, participant)
     refusal = start_refusal(study, participant, recruitment)
@@ -63,7 +65,7 @@ def task_begin(
         return sitting_miss(participant=_by_this_link(study, participant, recruitment))
     _agreement_check(study, recruitment, agreed=agreed, noted=noted)
     if refusal is not None and participant is None:
-        # The same form, sent twice, may just have taken the last place.
+        # The same form, submitted twice, may just have taken the last place.
         participant = participant_of_form(study, recruitment)
         is_theirs = participant is not None and participant.entry_nonce == recruitment.nonce
         refusal = start_refusal(study, participant, recruitment)
@@ -75,7 +77,7 @@ def task_begin(
             task_elsewhere_check(participant=participant)
         closed = None if participant.is_synthetic else state_refusal(study)
         if closed is not None and not _is_same_visit(participant, recruitment):
-            raise closed  # keep the task open elsewhere: no new one can be given
+            raise closed  # keep the task open elsewhere, because no new one can be assigned
         chat_elsewhere_close(participant=participant, submission=recruitment.submission)
     if participant is not None and (open_task := task_under_way(participant)) is not None:
         task_settle(task=open_task)  # its content may be deleted, and Start would redirect here forever
@@ -99,7 +101,7 @@ def task_begin(
 
 
 def _by_this_link(study: Study, participant: Participant, recruitment: Recruitment) -> Participant:
-    """Return a known participant with the parameters of the link that they came by."""
+    """Return a known participant with the parameters of their current link."""
     if not recruitment.external_id:
         return participant
     return participant_enter(
@@ -108,7 +110,7 @@ def _by_this_link(study: Study, participant: Participant, recruitment: Recruitme
 
 
 def _is_same_visit(participant: Participant, recruitment: Recruitment) -> bool:
-    """Return True if the participant's open task was given in this visit."""
+    """Return True if the participant's open task was assigned in this visit."""
     going_on = participant.tasks.filter(state=Task.State.OPEN, submission=recruitment.submission)
     return bool(recruitment.submission) and going_on.exists()
 
@@ -116,14 +118,16 @@ def _is_same_visit(participant: Participant, recruitment: Recruitment) -> bool:
 def consent_decline(
     *, study: Study, recruitment: Recruitment, participant: Participant | None, is_theirs: bool
 ) -> Task:
-    """Store that a visitor does not agree. Returns the task for this, or the one they have in this visit.
+    """Store that a visitor declined to consent.
+
+    Returns the task that stores this, or their task in this visit.
 
     Args:
-        recruitment, participant, is_theirs: as `task_begin`.
+        recruitment, participant, is_theirs: as in `task_begin`.
 
     Raises:
-        Refused: `no_ids` or `preview` before anybody is stored; `elsewhere` for a known participant, in a
-            visit that could be anybody's.
+        Refused: `no_ids` or `preview` before anything is stored; `elsewhere` for a known participant, in a visit that
+            could be anyone's.
     """
     _came_check(recruitment, participant)
     if participant is not None and not is_theirs and not recruitment.submission:
@@ -142,9 +146,11 @@ def consent_decline(
 
 
 def questions_answer(*, task: Task, answers: Mapping[str, Any]) -> None:
-    """Store the answers to the questions before a task; one that does not admit ends the task as screened out.
+    """Store the answers to the questions before a task.
 
-    Args and errors: as `question_answers_store`.
+    If they do not admit the participant, the task ends as screened out.
+
+    Arguments and errors: as in `question_answers_store`.
     """
     with transaction.atomic():
         question_answers_store(task=task, answers=answers)
@@ -153,9 +159,11 @@ def questions_answer(*, task: Task, answers: Mapping[str, Any]) -> None:
 
 
 def quiz_answer(*, task: Task, quiz: str, attempt: int, answers: Sequence[str]) -> bool:
-    """Store an attempt at the quiz about the instructions; a second miss ends the task as screened out.
+    """Store an attempt at the quiz about the instructions.
 
-    Args and errors: as `quiz_attempt_store`. Returns whether all is right now.
+    A second miss ends the task as screened out.
+
+    Arguments and errors: as in `quiz_attempt_store`. Returns True if all answers are right now.
     """
     with transaction.atomic():
         is_right = quiz_attempt_store(task=task, quiz=quiz, attempt=attempt, answers=answers)
@@ -167,7 +175,7 @@ def quiz_answer(*, task: Task, quiz: str, attempt: int, answers: Sequence[str]) 
 def _came_check(recruitment: Recruitment, participant: Participant | None) -> None:
     """Reject visitors who cannot be identified or only preview the task."""
     if problem := recruitment.problem_for(participant):
-        # Nobody can be paid, for example, by a link whose placeholders the platform did not fill in.
+        # Otherwise participants could not be paid, for example if the platform left placeholders in the link.
         raise Refused(problem, _("You cannot start with this link."))
     if recruitment.is_preview:
         raise Refused(PREVIEW, _("Accept the task to start."))

@@ -1,4 +1,4 @@
-"""Texts of participants' pages about the parts of a study: when each is open, and what it pays."""
+"""Texts about the parts of a study: opening times, and pay."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from webapp.studies.settings import StudyValues
 
 
 def sitting_lines(values: StudyValues) -> list[str]:
-    """Return a line for each part of a study, with its gap and, where any part is paid, its pay; none without parts."""
+    """Return a line for each part of a study.
+
+    It has the gap and, if any part is paid, the pay. None without parts.
+    """
     parts, recruitment = values.sittings.parts, values.recruitment
     pays = [pay_of_task(values, part.key) for part in parts]
     lines = list[str]()
@@ -40,6 +43,9 @@ def _gap_said(minimum: float, maximum: float | None) -> str:
 
 
 def all_parts_pay(values: StudyValues) -> str:
-    """Return the bonus for doing all parts, as pages show it; empty if there is none."""
+    """Return the bonus for all parts, as shown on pages.
+
+    Empty if there is none.
+    """
     amount = values.sittings.pay_for_all
     return money_text(amount, values.recruitment.currency) if amount else ""

@@ -1,4 +1,4 @@
-"""Participants' views other than steps: the front page, Start, and the buttons of a chat."""
+"""Participants' views other than steps: start page and buttons."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ _CHANGED_ON_WAY = gettext_lazy("This page was altered before it reached you. Ope
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Render the start page. It lists no studies: participants reach them by their links."""
+    """Render the start page.
+
+    It lists no studies: participants reach them by their links.
+    """
     with translation.override(locale_for(request)):
         return render(request, "participant/index.html")
 
@@ -70,11 +73,14 @@ def index(request: HttpRequest) -> HttpResponse:
 @require_POST
 @study_page
 def start(request: HttpRequest, study: Study, visit: ParticipantRequest) -> HttpResponse:
-    """Open a task for a participant who has agreed, or return to the open one."""
+    """Open a task for a participant who has consented.
+
+    Or return to the open one.
+    """
     arrival, page = _arrived(request, study, visit)
     if page is not None:
         return page
-    # A platform pays for one chat in each of its visits.
+    # A platform pays for one chat per visit.
     ended = arrival.ended_page(may_agree=True) if arrival.recruitment.submission else None
     if ended is not None:
         return ended
@@ -97,7 +103,7 @@ def start(request: HttpRequest, study: Study, visit: ParticipantRequest) -> Http
 @require_POST
 @study_page
 def decline(request: HttpRequest, study: Study, visit: ParticipantRequest) -> HttpResponse:
-    """Record that a visitor does not agree, and show the outcome of this visit."""
+    """Record that a visitor declines, and show the outcome of this visit."""
     arrival, page = _arrived(request, study, visit)
     if page is not None:
         return page
@@ -111,9 +117,12 @@ def decline(request: HttpRequest, study: Study, visit: ParticipantRequest) -> Ht
 
 
 def _arrived(request: HttpRequest, study: Study, visit: ParticipantRequest) -> tuple[EntryRequest, HttpResponse | None]:
-    """Return the entry form's request, and a replacement page if the form is not accepted."""
+    """Return the entry form's request.
+
+    If the form is not accepted, also a page to show instead.
+    """
     field = request.POST.get("_entry", "")
-    # Scripts that post without having read the form name the parameters in the address.
+    # Scripts that post without reading the form name the parameters in the address.
     recruitment = recruitment_unsign(study, field) if field else recruitment_read(study, request.GET)
     arrival = EntryRequest(request, study, visit, recruitment or Recruitment())
     if recruitment is None:
@@ -122,7 +131,10 @@ def _arrived(request: HttpRequest, study: Study, visit: ParticipantRequest) -> t
 
 
 def _onward(request: HttpRequest, task: Task, visit: ParticipantRequest) -> HttpResponse:
-    """Redirect the participant of a task to its next page, identified by a cookie or else by a token."""
+    """Redirect a task's participant to their next page.
+
+    They are identified by a cookie or otherwise by a token.
+    """
     participant = task.participant
     if has_cookies(request):
         if has_left(request.session, participant):
@@ -134,7 +146,7 @@ def _onward(request: HttpRequest, task: Task, visit: ParticipantRequest) -> Http
 
 
 def _not_begun(arrival: EntryRequest, refused: Refused) -> HttpResponse:
-    """Return the entry page with its errors, or the page with the reason for a rejection."""
+    """Return the entry page with errors, or the page with the refusal."""
     if refused.code == PREVIEW:
         return entry_page(arrival)
     if refused.code in (CHANGED, "choice_gone"):
@@ -149,7 +161,7 @@ def _not_begun(arrival: EntryRequest, refused: Refused) -> HttpResponse:
 @csrf_exempt  # sent by a classic script, even without cookies; it only increments a counter
 @require_POST
 def script_failed(request: HttpRequest, study_key: str) -> HttpResponse:
-    """Count a page whose scripts could not be loaded or read."""
+    """Count a page whose scripts could not be loaded or parsed."""
     try:
         study = study_by_key(study_key)
     except Study.DoesNotExist:
@@ -170,7 +182,7 @@ def translated(request: HttpRequest, task: Task, visit: ParticipantRequest) -> H
 @require_POST
 @conversation_page
 def answer(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
-    """Store the answer to the researchers' question in the chat, and return to the chat."""
+    """Store the answer to the question in the chat, and return to the chat."""
     try:
         chat_check_answer(
             conversation=conversation, check=request.POST.get("_check", ""), answer=request.POST.get("answer", "")
@@ -187,7 +199,7 @@ _IMAGE_STATUSES = {"image_too_large": 413, "closed": 409, "too_fast": 429, "unav
 @require_POST
 @conversation_page
 def image(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
-    """Store an image for the participant's next message, and respond with its id."""
+    """Store an image for the next message, and return its id."""
     file = request.FILES.get("image")
     try:
         client_id = UUID(request.POST.get("client_id", ""))
@@ -208,7 +220,10 @@ def image(request: HttpRequest, conversation: Conversation, visit: ParticipantRe
 @require_POST
 @conversation_page
 def end(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
-    """End the chat at the participant's request, and continue to marking its replies."""
+    """End the chat at the participant's request.
+
+    Continue with labelling its replies.
+    """
     progress = standing_of(conversation)
     if not get_protocol(progress.study).marks_own_chats:
         return to_next_step(progress, visit)
@@ -223,7 +238,10 @@ def end(request: HttpRequest, conversation: Conversation, visit: ParticipantRequ
 @require_POST
 @conversation_page
 def swap(request: HttpRequest, conversation: Conversation, visit: ParticipantRequest) -> HttpResponse:
-    """Continue with another chatbot after a failure, or with another pair in an arena."""
+    """Continue with another chatbot after a failure.
+
+    In an arena, with another pair.
+    """
     pair = pair_of_slot(conversation.slot) if conversation.slot else None
     try:
         if pair is not None:
@@ -262,7 +280,10 @@ def withdraw(request: HttpRequest, conversation: Conversation, visit: Participan
 
 
 def _after_refusal(conversation: Conversation, visit: ParticipantRequest, refused: Refused) -> HttpResponse:
-    """Log the reason and redirect to the chat with it, or to the next step if the chat is over."""
+    """Log the refusal and redirect to the chat with it.
+
+    If the chat is over, redirect to the next step.
+    """
     conversation.refresh_from_db()
     if conversation.state == Conversation.State.OPEN:
         key = conversation.study.key if conversation.study is not None else ""
@@ -272,7 +293,10 @@ def _after_refusal(conversation: Conversation, visit: ParticipantRequest, refuse
 
 
 def _back(conversation: Conversation, visit: ParticipantRequest, *, note: str = "") -> HttpResponse:
-    """Redirect to the chat with a note, or to the next step if the chat is over."""
+    """Redirect to the chat with a note.
+
+    If the chat is over, redirect to the next step.
+    """
     conversation.refresh_from_db()
     progress = standing_of(conversation)
     return to_next_step(progress, visit, note=note if progress.is_chat_open else "")

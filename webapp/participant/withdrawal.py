@@ -47,7 +47,7 @@ from webapp.studies.recruitment.completion import endings_of
 @require_safe
 @task_page
 def withdraw_here(request: HttpRequest, task: Task, visit: ParticipantRequest) -> HttpResponse:
-    """Redirect from a page of a task to the participant's own page for withdrawing."""
+    """Redirect from a task's page to the page for withdrawing."""
     return redirect(visit.link("withdraw-all", withdrawal_token(task.participant)))
 
 
@@ -55,7 +55,10 @@ def withdraw_here(request: HttpRequest, task: Task, visit: ParticipantRequest) -
 @never_cache
 @require_http_methods(["GET", "HEAD", "POST"])
 def withdraw_all(request: HttpRequest, token: str) -> HttpResponse:
-    """Show the data that would be deleted and the data that stays; delete it after confirmation."""
+    """Show what withdrawal deletes and keeps.
+
+    Data are deleted after confirmation.
+    """
     participant = withdrawal_of(token)
     if participant is None:
         with translation.override(locale_for(request)):
@@ -63,7 +66,7 @@ def withdraw_all(request: HttpRequest, token: str) -> HttpResponse:
     visit = visit_of(request)
     version_speak(participant.study.version, participant.language)
     with activate_language(request, visit.locale(participant.study.version)):
-        # Without cookies of ours a forged request has none to use, and the link itself is signed.
+        # Without our cookies a forged request has nothing to misuse, and the link itself is signed.
         view = checked(_withdraw_all, request, not has_cookies(request))
         response = view(request, participant, token, visit)
     return framed(request, participant.study, participant.platform, response)
@@ -87,7 +90,10 @@ def _withdraw_all(
 
 
 def _ending_url(request: HttpRequest, participant: Participant, visit: ParticipantRequest) -> str:
-    """Return the address of the last task's outcome and way back; empty for another visitor."""
+    """Return the address of the last task's outcome and return link.
+
+    Empty for another visitor.
+    """
     newest = participant.tasks.exclude(outcome="").order_by("-created_at", "-pk").first()
     known = known_of(request.session, visit.token)
     if newest is None or not is_here(known, participant):

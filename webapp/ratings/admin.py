@@ -25,12 +25,12 @@ class RatingAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
 
     @admin.display(description=_("study"))
     def study(self, rating: Rating) -> str:
-        """Return the study it was given in."""
+        """Return the study of the rating."""
         if rating.participant is not None:
             return str(rating.participant.study)
         return str((rating.conversation and rating.conversation.study) or "–")
 
     @admin.display(description=_("bot"))
     def bot(self, rating: Rating) -> str:
-        """Return the rated bot's id, where one bot was rated."""
+        """Return the rated bot's id, if a single bot was rated."""
         return rating.conversation.bot.bot_id if rating.conversation else "–"

@@ -1,8 +1,10 @@
-"""App configuration: kept data of a participant, flags, and the trigger on answers outside a scale.
+"""App configuration: personal data, flags, and the trigger on answers.
 
-A check constraint sees one row of one table, but the scale is in another one. SQLite rewrites a table to change it
-and then refuses to rename it while a trigger refers to it, so the trigger is removed before migrations and created
-again after them.
+The trigger rejects answers outside a scale.
+
+A check constraint sees one row of one table, but the scale is in another one. To change a table SQLite rewrites it, and
+it cannot rename a table while a trigger refers to it. So the trigger is removed before migrations and created again
+after them.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ _TABLES = {"ratings_rating", "studies_dimension", "studies_rubric"}
 _NAME = "rating_answers_on_scale"
 _MESSAGE = "an answer is not on the scale of its question"
 _FIRES = (("insert", "INSERT"), ("update", "UPDATE OF answers, rubric_id"))
-# Two answers next to a reference belong to no question: the preference and the reference's score.
+# Two answers next to a reference belong to no question: the direction and the reference's score.
 _BEYOND = """
     CASE
         WHEN d.id IS NOT NULL THEN {value} < COALESCE(d.low, r.low) OR {value} > COALESCE(d.high, r.high)

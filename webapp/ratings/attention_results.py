@@ -1,8 +1,10 @@
-"""Results of attention checks and gold items, work excluded by them, and test-retest agreement.
+"""Results of attention checks and gold items, and excluded work.
+
+Test-retest agreement is computed here, too.
 
 An attention check is a reply or a question that says what to answer; a gold item has a known right answer. The
-comprehension quiz is listed with them: who misses it does not reach the task. The summary is computed and stored
-together with a study's flags, because it reads every answer to a check.
+comprehension quiz is listed with them: participants who fail it do not reach the task. The summary is computed and
+stored together with a study's flags, because it reads every answer to a check.
 """
 
 from __future__ import annotations
@@ -36,14 +38,14 @@ class CheckAnswer:
     """Attention check answered by a participant.
 
     Attributes:
-        kind: where it stood: `quiz` about the instructions, a question `before` or `after` the task, an attention
-            check among items (`item`), a `gold` item, or a question in a `chat`.
-        name: the item's name, the question's key, or its words.
-        task: id of the task; None for what is answered once, before the first one.
-        expected: the answers that pass; of items by question.
-        given: what was answered; of items by question.
-        attempt: of the quiz; else 1.
-        conversation: id of the chat that it was asked in; None for all others.
+        kind: its position: `quiz` about the instructions, a question `before` or `after` the task, an attention check
+            among items (`item`), a `gold` item, or a question in a `chat`.
+        name: name of the item, key of the question, or its words.
+        task: id of the task; None for checks answered once, before the first task.
+        expected: answers that pass; for items by question.
+        given: participant's answers; for items by question.
+        attempt: attempt at the quiz; otherwise 1.
+        conversation: id of its chat; None for other checks.
     """
 
     kind: CheckKind
@@ -60,7 +62,10 @@ class CheckAnswer:
 
 @dataclass(frozen=True, slots=True)
 class ExcludedWork:
-    """Work of participants who missed a check: left out of the study's numbers unless requested."""
+    """Work of participants who missed a check.
+
+    It is excluded from the study's numbers unless requested.
+    """
 
     n_tasks: int
     n_ratings: int
@@ -195,7 +200,10 @@ def checks_by_task(tasks: QuerySet[Task]) -> dict[int, list[CheckAnswer]]:
 
 
 def task_passes(task: Task) -> bool:
-    """Return True if the participant passed: misses of checks and gold items stay within the version's limits."""
+    """Return True if the participant passed.
+
+    Misses of checks and gold items stay within the version's limits.
+    """
     answered = checks_answered(Task.objects.filter(pk=task.pk), [task.version])
     missed = [check for check in answered if not check.passed]
     values = task.version.values
@@ -205,7 +213,7 @@ def task_passes(task: Task) -> bool:
 
 
 def excluded_work(study: Study, *, include_synthetic: bool = False) -> ExcludedWork:
-    """Return the amount of work of the study that was excluded, in one query."""
+    """Return the amount of excluded work of the study, in one query."""
     tasks = Task.objects.filter(participant__study=study, outcome=Outcome.FAILED_CHECK)
     if not include_synthetic:
         tasks = tasks.filter(participant__is_synthetic=False)
@@ -219,7 +227,10 @@ LEVEL = 0.90
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """Item that a participant rated twice; `first` and `second` are the answers by question."""
+    """Item that a participant rated twice.
+
+    `first` and `second` are the answers by question.
+    """
 
     person: UUID
     is_synthetic: bool
@@ -233,10 +244,9 @@ class OwnOfPerson:
     """One participant's agreement with their own earlier answers.
 
     Attributes:
-        n_same, n: number of equal answers, and of all; n is at least 1.
+        n_same, n: number of equal answers, and of all answers; n is at least 1.
         low, high: ends of the share's interval over items, from 0 to 1; None with one item, whose answers depend on
-            each
-            other.
+            each other.
     """
 
     person: UUID
@@ -249,7 +259,9 @@ class OwnOfPerson:
 def repeats_answered(
     study: Study, *, include_synthetic: bool = False, excluded_flags: Sequence[str] = ()
 ) -> Iterator[Again]:
-    """Yield every item that was rated twice, in two queries; withdrawn work is left out.
+    """Yield every item that was rated twice, in two queries.
+
+    Withdrawn work is left out.
 
     Args:
         excluded_flags: names of flags; participants with one of them are left out.
@@ -320,10 +332,10 @@ def attention_summary(study: Study) -> dict[str, Any]:
     """Return the results of participants' checks, without scripted and withdrawn participants.
 
     Returns:
-        `kinds`: of each kind of check with an answer, `n` and `n_passed`, of the quiz at the first try.
+        `kinds`: for each answered kind of check, `n` and `n_passed`; for the quiz, at the first try.
         `own`: by question, as `result_dump` writes it, participants' agreement with themselves; empty without repeated
             items.
-        `people`: participants who answered twice, the lowest share first, at most 50; `n_people`: all of them.
+        `people`: up to 50 participants who answered twice, the lowest share first; `n_people`: number of all of them.
     """
     tasks = Task.objects.filter(participant__study=study, participant__is_synthetic=False)
     met: Counter[CheckKind] = Counter()

@@ -21,7 +21,7 @@ from webapp.studies.services import task_close
 
 
 def ratings_of(study: Study) -> QuerySet[Rating]:
-    """Return all ratings given in the study, and those of its conversations and items."""
+    """Return ratings of the study, of its conversations and of its items."""
     return Rating.objects.filter(
         Q(participant__study=study)
         | Q(conversation__study=study)

@@ -30,7 +30,7 @@ class Flag:
 
 
 lazy_words = lazy(lambda make, *arguments: make(*arguments), str)
-"""Words that are made when they are shown: of thousands of flags a page explains a few."""
+"""Words that are formatted when shown: a page explains only a few of thousands of flags."""
 
 
 def flags_data(study: Study) -> str:
@@ -99,7 +99,9 @@ def _render_words(figures: Mapping[str, Any], *, kind: Any, results: Mapping[str
 
 
 def without_read(text: str) -> tuple[str, ...]:
-    """Return the names of flags in a list such as "fast,pasted", sorted, each once.
+    """Return the flag names of a list, sorted and without duplicates.
+
+    The list is such as "fast,pasted".
 
     Raises:
         UnknownName: for an unknown flag, with similar names.
@@ -112,7 +114,7 @@ def left_out(study: Study | None, excluded_flags: Sequence[str], *, way: str = "
     """Return the condition that excludes participants with one of these flags.
 
     Args:
-        study: whose participants; None: of any, for rows of one study.
+        study: study of the participants; None: any, for rows of one study.
         way: lookup path from the queried model to the participant.
     """
     if not excluded_flags:

@@ -21,8 +21,8 @@ def _target_is(*names: str) -> Q:
 class Rating(TimeStamped):
     """Rating of one target by one rater: `{dimension key: number}`.
 
-    The target is a conversation, a turn, an item, or a pair: the `first` slot of a task against the
-    `second`, as wholes or in their replies `at_turn`. Imported ratings have no task.
+    The target is a conversation, a turn, an item, or a pair: the `first` slot of a task compared with the `second`, as
+    a whole or by their replies `at_turn`. Imported ratings have no task.
     """
 
     task = models.ForeignKey(Task, null=True, blank=True, on_delete=models.CASCADE, related_name="ratings")
@@ -93,7 +93,7 @@ class Rating(TimeStamped):
         ]
         indexes = [
             models.Index(fields=["submitted_at"], name="rating_submitted"),
-            # Finds ratings added or changed since a fit without reading all of them.
+            # For finding ratings added or changed since a fit without reading all of them.
             models.Index(fields=["updated_at"], name="rating_updated"),
             models.Index(fields=["rater"], condition=~Q(rater=""), name="rating_rater"),
         ]
@@ -103,7 +103,7 @@ class Rating(TimeStamped):
 
 
 class RatingRevision(models.Model):
-    """Former answers of a rating that its participant changed."""
+    """Earlier answers of a rating that its participant changed."""
 
     rating = models.ForeignKey(Rating, on_delete=models.CASCADE, related_name="revisions")
     answers = models.JSONField(default=dict)

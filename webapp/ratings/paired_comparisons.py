@@ -40,9 +40,9 @@ from webapp.studies.protocols.base import get_protocol
 from webapp.studies.selectors import items_judged
 
 _CHATS = 100
-"""Pairs of chats that are read at once."""
+"""Number of pairs of chats that are loaded at once."""
 SAME_QUESTION = {"relatedness": "contingency", "quality": "overall"}
-"""Questions about single replies that chats are asked in other words."""
+"""Questions about single replies, with the equivalent questions about chats."""
 
 
 def pairs_counted(study: Study, *, include_synthetic: bool = False, without: Sequence[str] = ()) -> QuerySet[Rating]:
@@ -207,7 +207,10 @@ def _model(response: Mapping[str, str]) -> str:
 
 
 def _replies_of(conversation_ids: Collection[Any]) -> dict[Any, dict[int, str]]:
-    """Return the bot's replies in each of these conversations by their turns, in one query."""
+    """Return the bot's replies in these conversations by turn.
+
+    This takes one query.
+    """
     replies: dict[Any, dict[int, str]] = {}
     turns = Turn.objects.filter(conversation__in=conversation_ids, speaker=Turn.Speaker.BOT)
     for talk, index, text in turns.order_by("conversation", "index").values_list("conversation", "index", "text"):
@@ -229,8 +232,6 @@ def studies_beside(study: Study) -> list[Study]:
     """Return comparable studies of the other protocol, newest first.
 
     They share at least two bots with this study.
-
-    Of a study of chats those that compare single replies, and of one that compares those of chats.
     """
     compared = _compared(Item.objects.filter(study=study)).get(study.pk, set())
     if compared:
@@ -239,7 +240,7 @@ def studies_beside(study: Study) -> list[Study]:
         having = _group_names(rows)
     else:
         compared_models = _compared(Item.objects.exclude(study=study))
-        if not compared_models:  # before a million ratings are looked at
+        if not compared_models:  # before a million ratings are loaded
             return []
         rated = ratings_counted(study).filter(conversation__isnull=False).order_by()
         rated_models = set(rated.values_list("conversation__bot__bot_id", flat=True).distinct())
@@ -268,11 +269,15 @@ def _number(answer: Any) -> float:
 
 T = TypeVar("T")
 _ITEMS = 500
-"""So many are read at once."""
+"""Number of items that are loaded at once."""
 
 
 def study_judged(study: Study, **counted_work: Unpack[CountedWork]) -> Iterator[JudgedItem]:
-    """Yield the single replies that participants of a study rated, in constant memory; raters have pseudonyms.
+    """Yield the single replies that participants of a study rated.
+
+    In studies of items these are the items with their ratings; items with several replies are compared, not rated. In
+    other studies these are replies of chats that were labelled or voted on: the dimension of an up or down vote is
+    `VOTE`, and a missing vote is ignored.
 
     Where people judge items, these, with their ratings; those with several replies are compared, not judged. Elsewhere
     the

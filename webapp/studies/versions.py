@@ -324,7 +324,7 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = No
         study.full_clean(exclude=["version"])
         is_in_project = before is None and active_project() is not None
         if is_in_project and Study.everywhere.filter(key=study.key).exists():  # else `full_clean` has seen all projects
-            raise ValidationError({"key": f"The key {quote(study.key)} is already used. Choose another key."})
+            raise ValidationError({"key": f"The key {quote(study.key)} is not available. Choose another key."})
         if errors := study_errors(before=before, study=study, values=values, rubric=separate_rubric):
             raise ValidationError(errors)  # type: ignore[arg-type]
         if study.state != Study.State.ENDED:

@@ -74,13 +74,13 @@ def test_a_failing_bot_is_not_among_those_that_can_be_used(staff: Client) -> Non
 def test_a_bot_that_was_set_aside_says_so_everywhere(staff: Client) -> None:
     make_study("s", bots=["shaky", "eliza"])
     fail(3)
-    assert "Set aside" in text(staff, "/dashboard/bots/")
+    assert "Disabled" in text(staff, "/dashboard/bots/")
     page = text(staff, "/dashboard/bots/shaky/")
-    assert "This bot is set aside." in page
+    assert "This bot is disabled." in page
     assert "Confab tests it again at" in page
     assert "Try now" in page
     overview = text(staff, "/dashboard/studies/s/")
-    assert "is not offered to participants: failed at its last 3 replies" in overview
+    assert "is not assigned to participants: failed at its last 3 replies" in overview
     assert "Participants cannot get a chatbot." not in overview
     needs = text(staff, "/dashboard/")
     assert "failed at its last 3 replies" in needs

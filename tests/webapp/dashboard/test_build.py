@@ -544,11 +544,11 @@ def test_items_come_from_a_file_and_what_is_none_is_told(staff: Client) -> None:
         return staff.post(page, {"study": "judged"}, follow=True).content.decode()
 
     html = sent(good, '{"id": 2}')
-    assert "1 new item, 0 already existed, 1 skipped." in html
+    assert "1 new item, 0 already present, 1 skipped." in html
     assert "Line 2 was skipped" in html
     assert "1 item to rate" in html
     assert "data-step-state>1 item<" in html
-    assert "0 new items, 1 already existed, 0 skipped." in sent(good)
+    assert "0 new items, 1 already present, 0 skipped." in sent(good)
 
 
 def test_items_are_drawn_from_conversations_by_a_job(staff: Client) -> None:

@@ -133,13 +133,13 @@ def test_a_bots_replies_failures_and_who_waits(staff: Client) -> None:
     found = room(study)
     [bot] = found.bots
     assert (bot.n_replies, bot.n_failed, bot.median_s, bot.most_s) == (18, 3, 1.0, None)
-    assert (bot.words, bot.tone) == ("Set aside", "warn"), "three in a row"
+    assert (bot.words, bot.tone) == ("Disabled", "warn"), "three in a row"
     assert found.aside == [bot]
     assert [one.has_failed for one in found.waiting] == [True, True, True]
     html = flat(staff.get(address(study)).content.decode())
-    assert f"{bot.info.title} has been set aside since" in html
+    assert f"{bot.info.title} has been disabled since" in html
     assert "It failed 3 times in a row" in html
-    assert f"{bot.info.title} is set aside." in html.split('data-alarm="')[1].split('"')[0]
+    assert f"{bot.info.title} is disabled." in html.split('data-alarm="')[1].split('"')[0]
     assert "3 waiting for a reply" in html
     assert "3 waiting, 3 failed replies" in html
     assert [(one.bot, one.chat) for one in found.failed] == [(bot.info.title, chat.pk) for chat in reversed(chats[:3])]
@@ -208,10 +208,10 @@ def test_a_bot_is_put_back_from_the_room(staff: Client) -> None:
     aside = BotAside.objects.get()
     assert (aside.ended_by, aside.put_back_by.username) == ("person", "r")
     html = staff.get(address(study)).content.decode()
-    assert "has been set aside since" not in html
-    assert "Eliza (rules) is offered to participants again" in html
+    assert "has been disabled since" not in html
+    assert "Eliza (rules) is enabled again" in html
     staff.post(back)
-    assert "is no longer set aside" in staff.get("/dashboard/bots/eliza/").content.decode()
+    assert "was already enabled" in staff.get("/dashboard/bots/eliza/").content.decode()
 
 
 def test_several_things_that_need_somebody_are_one_list(staff: Client) -> None:

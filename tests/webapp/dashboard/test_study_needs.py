@@ -95,7 +95,7 @@ def test_bots_reports_and_what_is_still_to_come_of_this_study_alone(payer: Clien
     make_study("other", bots=["eliza"], n_conversations_wanted=20)
     assert told(payer, study) == [
         (
-            "shaky is not offered to participants: no bot of this name is registered. They get the other bots in the "
+            "shaky is not assigned to participants: no bot of this name is registered. They get the other bots in the "
             "meantime. See the bot"
         ),
         "20 chats are still needed. See people",
@@ -110,7 +110,7 @@ def test_bots_reports_and_what_is_still_to_come_of_this_study_alone(payer: Clien
     reported(study)
     bot_failed(bot_id="eliza", reason="no GPU", chat="x")
     first, second, *_others, last = told(payer, study)
-    assert first == "1 reply reported by participants and not reviewed yet. See reports"
+    assert first == "1 reply reported by participants but not reviewed yet. See reports"
     assert second.startswith("ELIZA")
     assert "no GPU" in second
     assert re.fullmatch(r"\d+ chats are still needed. \S+ is \d behind. See people", last)

@@ -1,4 +1,4 @@
-"""The base of Confab's commands: one JSON document, clear errors, the promised exit codes."""
+"""Base of Confab's commands: JSON output, clear errors, exit codes."""
 
 from __future__ import annotations
 
@@ -70,7 +70,10 @@ class ConfabCommand(BaseCommand):
             self.present(result)
 
     def _run(self, options: dict[str, Any]) -> Any:
-        """Run the command; where the embedded database is not there yet, create it first."""
+        """Run the command.
+
+        If the embedded database does not exist yet, create it first.
+        """
         try:
             return self._run_in_project(options)
         except (OperationalError, ProgrammingError):
@@ -89,18 +92,21 @@ class ConfabCommand(BaseCommand):
             return self.run(**options)
 
     def note(self, text: str) -> None:
-        """Tell a person something without touching standard output."""
+        """Print a message for the user on standard error."""
         self.stderr.write(text)
 
     def progress(self, items: Iterable[T], *, total: int | None = None, label: str = "") -> Iterable[T]:
-        """Show a progress bar on standard error, where that is a terminal."""
+        """Show a progress bar on standard error if that is a terminal."""
         from tqdm import tqdm
 
         return tqdm(items, total=total, desc=label, file=sys.stderr, disable=not sys.stderr.isatty())
 
 
 def whole_number(at_least: int) -> Callable[[str], int]:
-    """Return a reader of whole numbers that are not below `at_least`, for `add_argument(type=…)`."""
+    """Return a parser of whole numbers not below `at_least`.
+
+    Use it as `add_argument(type=…)`.
+    """
 
     def read(text: str) -> int:
         try:
@@ -115,7 +121,7 @@ def whole_number(at_least: int) -> Callable[[str], int]:
 
 
 class Usage(Exception):
-    """The command was called wrongly: exit code 2."""
+    """Wrong usage of a command: exit code 2."""
 
 
 def _one_line(error: Exception) -> str:

@@ -1,1 +1,4 @@
-"""External code loaded once every app is ready: plug-ins and the metrics of `metrics.yaml`."""
+"""External code, loaded once every app is ready.
+
+It consists of plug-ins and the metrics of `metrics.yaml`.
+"""

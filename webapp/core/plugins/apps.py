@@ -1,4 +1,7 @@
-"""App configuration of the last app: a plug-in finds every registry and every app as it will stay."""
+"""App configuration of the last app, which loads plug-ins.
+
+They find every registry and app complete.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ log = logging.getLogger(__name__)
 class PluginsConfig(AppConfig):
     """Load plug-ins, then configured metrics of plug-ins' kinds; follow trained metrics.
 
-    Here, so that every process and command knows the same. What cannot be brought in is one clear line and exit code 1,
-    for every command and the web's start; a single broken metric is left out.
+    It is done here so that all processes and commands agree. If loading fails, every command and the web server exit
+    with one clear line and code 1; a single broken metric is left out.
     """
 
     name = "webapp.core.plugins"

@@ -1,4 +1,4 @@
-"""`{% icon "name" %}`: the icons of every page as inline SVG, drawn on a grid of 24 units.
+"""`{% icon "name" %}`: icons as inline SVG, on a grid of 24 units.
 
 Icons are decoration: they are hidden from screen readers, and the words stand beside them.
 """
@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString, mark_safe
 
 register = template.Library()
 
-# Outlines, stroked in the colour of the text. Names say what is drawn, not what it is used for.
+# Outlines, stroked in the colour of the text. Names describe the drawing, not its use.
 _OUTLINES = {
     "check": '<path d="M4.5 12.5 9.5 17.5 19.5 6.5"/>',
     "cross": '<path d="M6 6l12 12M18 6 6 18"/>',
@@ -69,7 +69,7 @@ _FILLED = {
 
 @register.simple_tag
 def icon(name: str) -> SafeString:
-    """Inline SVG of this name.
+    """Return the inline SVG of this name.
 
     Raises:
         ValueError: there is no icon of this name; the message has the nearest ones.

@@ -65,32 +65,34 @@ def _strong(result: Mapping[str, Any]) -> str:
     return (
         f"Mean ratings of bots were predicted from their mean features ({_features(result)}; {_over(result)}) by a "
         "Gaussian process with known noise, fitted without the bot that is predicted (preset strong, version 3). "
-        "Ratings y lose the effects of their raters, random effects beside fixed effects of bots (Henderson, 1975) "
-        "by restricted maximum likelihood, learned on the K bots of a fold. m_j is then bot j’s mean, and s²N the "
-        "covariance of how far these means, which are linear in the ratings, are off by raters, conversations and "
-        "single ratings; without names of raters it is diagonal, s² / n_eff,j with n_eff,j = n_j / (1 + (k − 1) ICC) "
-        "for n_j ratings, k a conversation. s² is the variance of a rating within bots and raters. Features are in "
-        "units of their pooled standard deviation within bots, X_b the centred bot means of block b, and K_b = K X_b "
-        "X_bᵀ / tr(X_b X_bᵀ). m ~ N(μ1, s²V), V = θI + Σ_b τ_b K_b + N, μ flat. Points of the grid "
-        f"θ ∈ {{{_grid(RESIDUAL_VARIANCE_GRID)}}}, τ_b ∈ {{{_grid(BLOCK_VARIANCE_GRID)}}} have the weight "
-        "w ∝ |V|^(−½) (1ᵀV⁻¹1)^(−½) exp(−(m − μ̂1)ᵀV⁻¹(m − μ̂1) / 2s²) p(θ + Σ τ_b), μ̂ = 1ᵀV⁻¹m / 1ᵀV⁻¹1 and p "
-        f"log-normal with median {PRIOR_MEDIAN:g} and σ {PRIOR_SIGMA:g}; none is picked. A bot with features "
-        "x has by each point the mean μ̂ + kᵀV⁻¹(m − μ̂1), k = Σ_b τ_b k_b(x), and the variance s²(θ + Σ_b "
-        "τ_b k_b(x, x) − kᵀV⁻¹k + (1 − 1ᵀV⁻¹k)² / 1ᵀV⁻¹1), to which that of drawing its conversations again is added "
-        "(Rasmussen and Williams, 2006, sections 2.2 and 2.7). Predictions are the mixture’s means, intervals of the "
-        "true mean lie between its quantiles, those of the mean of n further ratings have their noise too. Ratings "
-        "of the bot itself weigh the points again and are combined with each (empirical Bayes), less what their "
-        f"raters share with the others.  The null permutes m {N_PERMUTATIONS:,} times and weighs the grid again each "
-        "time. Q² = 1 − Σ(m_j − p_j)² / Σ(m_j − m̄_−j)², with m̄_−j the mean of the other bots. From self-play the "
-        "turns of both sides are averaged; intervals are widened by what the errors of the other bots on self-play "
-        "exceed the stated variance by, where four others show it."
+        "Rater effects are removed from the ratings y: they are random effects, with bots as fixed effects "
+        "(Henderson, 1975), estimated by restricted maximum likelihood on the K bots of a fold. m_j is then bot j’s "
+        "mean, and s²N the covariance of the errors of these means, which are linear in the ratings, due to raters, "
+        "conversations and single ratings; without rater IDs it is diagonal, s² / n_eff,j with n_eff,j = n_j / (1 + "
+        "(k − 1) ICC) for n_j ratings, k a conversation. s² is the variance of a rating within bots and raters. "
+        "Features are in units of their pooled standard deviation within bots, X_b the centred bot means of block "
+        "b, and K_b = K X_b X_bᵀ / tr(X_b X_bᵀ). m ~ N(μ1, s²V), V = θI + Σ_b τ_b K_b + N, μ flat. Points of the "
+        f"grid θ ∈ {{{_grid(RESIDUAL_VARIANCE_GRID)}}}, τ_b ∈ {{{_grid(BLOCK_VARIANCE_GRID)}}} have the weight w ∝ "
+        "|V|^(−½) (1ᵀV⁻¹1)^(−½) exp(−(m − μ̂1)ᵀV⁻¹(m − μ̂1) / 2s²) p(θ + Σ τ_b), μ̂ = 1ᵀV⁻¹m / 1ᵀV⁻¹1 and p "
+        f"log-normal with median {PRIOR_MEDIAN:g} and σ {PRIOR_SIGMA:g}; no single point is selected. For each "
+        "point, a bot with features x has the mean μ̂ + kᵀV⁻¹(m − μ̂1), k = Σ_b τ_b k_b(x), and the variance s²(θ + "
+        "Σ_b τ_b k_b(x, x) − kᵀV⁻¹k + (1 − 1ᵀV⁻¹k)² / 1ᵀV⁻¹1), plus the variance from resampling its conversations "
+        "(Rasmussen and Williams, 2006, sections 2.2 and 2.7). Predictions are the means of the mixture, and "
+        "intervals of the true mean are between its quantiles; intervals for the mean of n further ratings also "
+        "include their noise. Ratings of the bot itself reweight the points and are combined with the prediction of "
+        "each (empirical Bayes), without what their raters share with the other bots. The null distribution "
+        f"permutes m {N_PERMUTATIONS:,} times and reweights the grid each time. Q² = 1 − Σ(m_j − p_j)² / Σ(m_j − "
+        "m̄_−j)², with m̄_−j the mean of the other bots. For self-play, the turns of both sides are averaged; if "
+        "there are at least four other bots with self-play, intervals are widened by the variance of their errors "
+        "in excess of the predicted one."
     )
 
 
 _RIVALS = (
-    "Mean log turns, mean log words of a message and both were fitted by the same Gaussian process and folds. The "
-    "ratio of root mean square errors has the interval of Pitman (1939) and Morgan (1939) for paired errors, by "
-    "Student’s t with K − 3 degrees of freedom; a fit is clearly better where all of it is below 1."
+    "For comparison, mean log turns, mean log words per message, and both were fitted by the same Gaussian process "
+    "and folds. The ratio of root mean square errors has the interval of Pitman (1939) and Morgan (1939) for paired "
+    "errors, by Student’s t with K − 3 degrees of freedom; a fit is clearly better if the whole interval is below "
+    "1."
 )
 _PARAGRAPHS = {"paper": _paper, "strong": _strong}
 
@@ -134,7 +136,7 @@ def pair_methods_section(frame: StudyFrame) -> Section:
     intervals = (
         "always-valid, over raters and items, because results were visible while the study was open"
         if always
-        else "Wilson’s, with the effective number of judgements of raters as clusters (Korn and Graubard, 1998)"
+        else "Wilson’s, with the effective number of judgements from raters as clusters (Korn and Graubard, 1998)"
     )
     test = (
         "an always-valid test (normal mixture; Robbins, 1970)"

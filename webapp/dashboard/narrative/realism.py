@@ -25,10 +25,10 @@ _STANDINGS = {
     "different": "Different",
     "close": "Close",
     "not_known": "Not known",
-    "as_people": "As people",
+    "as_people": "Like people",
     "weaker": "Weaker than people",
     "stronger": "Stronger than people",
-    "not_as_people": "Not as people",
+    "not_as_people": "Unlike people",
     "people_unclear": "Human slope unclear",
 }
 _SOURCES = {"people": "people", "simulated": "simulated", "selfplay": "self-play"}

@@ -121,7 +121,7 @@ async def bot_new_try(request: HttpRequest) -> JsonResponse:
     except BotError as error:
         return JsonResponse({"error": str(error)}, status=503)
     except Exception as error:
-        _log.exception("trial of a bot that is not stored")
+        _log.exception("test reply of a bot that is not stored")
         return JsonResponse({"error": error_text(error) or type(error).__name__}, status=503)
     finally:
         bot.unload()

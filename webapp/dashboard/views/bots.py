@@ -193,11 +193,9 @@ def bot_back(request: HttpRequest, bot_id: str) -> HttpResponse:
     """Enable a disabled bot, so that participants get it again."""
     bots_discover()
     if is_visible(bot_id) and bot_put_back(bot_id=bot_id, user=request.user):  # type: ignore[arg-type]
-        messages.success(
-            request, (f"{bot_name(bot_id)} is offered to participants again. Earlier failures no longer count.")
-        )
+        messages.success(request, (f"{bot_name(bot_id)} is enabled again. Earlier failures no longer count."))
     else:
-        messages.info(request, f"{bot_name(bot_id)} is no longer set aside.")
+        messages.info(request, f"{bot_name(bot_id)} was already enabled.")
     key = request.POST.get("study", "")
     if study_found(key) is not None:
         return redirect("dashboard:study_people", key)
@@ -241,7 +239,7 @@ async def bot_reply(request: HttpRequest, bot_id: str) -> JsonResponse:
     except BotError as error:
         return JsonResponse({"error": str(error)}, status=503)
     except Exception:
-        _log.exception("try-it reply of %s", bot_id)
+        _log.exception("test reply of %s", bot_id)
         return JsonResponse({"error": "The bot host could not be reached."}, status=503)
     return JsonResponse({"text": text})
 

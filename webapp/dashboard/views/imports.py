@@ -227,7 +227,7 @@ def _report_items(request: HttpRequest, job: Job) -> HttpResponse:
         return redirect("dashboard:job", job.kind, job.pk)
     report: Any = job.result
     message = plural(report["items"], "%(n)d new item", "%(n)d new items") % {"n": report["items"]}
-    messages.success(request, f"{message}, {report['unchanged']} already existed, {job.n_skipped} skipped.")
+    messages.success(request, f"{message}, {report['unchanged']} already present, {job.n_skipped} skipped.")
     for skipped in report["skipped"][:_TOLD]:
         messages.warning(request, f"Line {skipped['line']} was skipped: {skipped['reason']}")
     return redirect("dashboard:study_build_step", job.payload["study"], "bots")

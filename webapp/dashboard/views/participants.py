@@ -267,7 +267,7 @@ def _alarm(room: LiveRoom) -> str:
     """Return the alert for screen readers: disabled and failing bots."""
     troubled = [bot for bot in room.bots if bot.aside is not None or (bot.reason and bot.tone == "warn")]
     return " ".join(
-        f"{bot.info.title} is set aside." if bot.aside is not None else f"{bot.info.title}: {bot.words}."
+        f"{bot.info.title} is disabled." if bot.aside is not None else f"{bot.info.title}: {bot.words}."
         for bot in sorted(troubled, key=lambda bot: bot.aside is None)
     )
 

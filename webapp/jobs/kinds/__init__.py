@@ -1,1 +1,4 @@
-"""Kinds of jobs, one file per subject; other apps have such folders too."""
+"""Kinds of jobs, one file per subject.
+
+Other apps have such folders, too.
+"""

@@ -48,12 +48,12 @@ class ShardWork(Generic[J, P]):
     """Arguments of `slice` and `finish`.
 
     Attributes:
-        job: its row.
+        job: its row in the database.
         asked: its payload.
         shard: the part to do, as planned; empty in `finish`.
-        beat: reports the amount of the shard done, its total if that was unknown, and by `note=` a text that pages show
-            next to the progress. Call it often: it writes at most every other second, and raises `Stopped` if a user
-            stopped the job or another process took over the shard.
+        beat: reports the amount done, the total if it was unknown, and with `note=` a text shown next to the progress.
+            Call it often: it writes at most every other second, and raises `Stopped` if a user stopped the job or
+            another process took over the shard.
     """
 
     job: J
@@ -102,7 +102,10 @@ class JobKind(Generic[J, P]):
         """
 
     def plan(self, job: J, asked: P) -> Iterable[ShardPlan]:
-        """Return the parts of the work, in order. One part unless the kind says otherwise."""
+        """Return the parts of the work, in order.
+
+        By default there is one part.
+        """
         return [ShardPlan()]
 
     def slice(self, work: ShardWork[J, P]) -> Any:
@@ -125,7 +128,10 @@ class JobKind(Generic[J, P]):
         """Request the next job, in the transaction that ends this one."""
 
     def restarted(self, job: J, *, had_failed: bool) -> None:
-        """Prepare to resume a job that failed or was stopped. Finished shards stay done."""
+        """Prepare to resume a job that failed or was stopped.
+
+        Finished shards stay done.
+        """
 
 
 kinds: Registry[JobKind[Any, Any]] = Registry("kind of job", "webapp.jobs.kinds")

@@ -160,7 +160,10 @@ class ItemsJob(JobKind[Job, ItemsParams]):
 
 
 def _n_replies(study: Study) -> tuple[int | None, int | None]:
-    """Return the least and the greatest number of bots that reply to a context; None: any number."""
+    """Return the minimum and maximum number of bots that reply to a context.
+
+    None: any number.
+    """
     if study.protocol not in protocols:
         return None, None
     protocol = protocols.get(study.protocol)

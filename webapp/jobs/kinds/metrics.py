@@ -120,7 +120,7 @@ class MetricsJob(JobKind[MetricRun, MetricsParams]):
 
 
 CHUNK = 5_000
-"""Conversations whose results are looked up at once: SQLite takes a limited number of parameters."""
+"""Number of conversations whose results are looked up at once: SQLite limits the parameters of a query."""
 
 
 class HybridFitParams(InputModel):

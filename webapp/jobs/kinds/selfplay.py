@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from evaluation.simulation import SimulatedChat
 
 SHARD = 32
-"""A shard has so many conversations at least, in whole batches: few minutes' work for a slow bot."""
+"""Minimum number of conversations per shard, in whole batches: a few minutes' work for a slow bot."""
 
 
 class SelfPlayPlan(InputModel):
@@ -114,7 +114,7 @@ class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
             if len(stored_ordinals) < len(ordinals):
                 missing = [n for n in ordinals if n not in stored_ordinals]
                 # Repeat the whole batch, so that the missing conversations come out unchanged. Bots that cost money or
-                # are not reproducible generate the missing ones only.
+                # are not reproducible generate only the missing ones.
                 same = all(params.deterministic.get(bot_id) for bot_id in {pair.bot_id, pair.first})
                 same = same and pair.bot_id not in params.n_of_bot
                 _play(work, pair, list(ordinals) if same else missing, missing, n_done=start - first)
@@ -134,7 +134,7 @@ class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
         chain_follow(job)
 
     def restarted(self, job: SelfPlayRun, *, had_failed: bool) -> None:
-        # After a stop, do not call and pay again a bot that did not answer.
+        # After a stop, do not call and pay a bot again that did not reply.
         if had_failed:
             selfplay_forget_failed(run=job)
             shards_forget(job=job)
@@ -229,7 +229,7 @@ def _live(
     participant: SimulatedParticipant,
     bot: Bot,
 ) -> Iterator[dict[int, SimulatedChat]]:
-    """Yield chats with a bot by their ordinals, those of one condition together."""
+    """Yield chats with a bot by their ordinals, grouped by condition."""
     from evaluation.simulation import simulate_chats
 
     plan = work.job.plan
@@ -271,7 +271,7 @@ def _within(
         profiles=run_profiles(run.plan, {}),
     )
     for (n, stored), simulated in zip(chats_by_ordinal.items(), chats, strict=True):
-        # First, before turn 0: the original chat, from which the bot's turns are taken.
+        # First, before turn 0: the original chat, which provides the bot's turns.
         yield {n: replace(simulated, sources={-1: stored.conversation.id, **simulated.sources})}
 
 

@@ -96,7 +96,10 @@ class BotTrainingJob(TrainingJob[BotTrainingParams]):
 
 
 def _watch(work: ShardWork[Job, BotTrainingParams], config: TrainingConfig) -> Callable[[TrainingProgress], None]:
-    """Return a callback that reports a training's progress to the job, and stops it with the job."""
+    """Return a callback that reports a training's progress to the job.
+
+    It also stops the training with the job.
+    """
 
     def watch(progress: TrainingProgress) -> None:
         loss = f"{config.name}: {progress.loss:.3f} nats per token"
@@ -106,7 +109,9 @@ def _watch(work: ShardWork[Job, BotTrainingParams], config: TrainingConfig) -> C
 
 
 def _configs(params: BotTrainingParams) -> tuple[TrainingConfig | None, TrainingConfig]:
-    """Return the config of the prerequisite training (or None) and of the training.
+    """Return the configs of the prerequisite training and of the training.
+
+    The first is None without a prerequisite.
 
     Raises:
         Refused: `bad_config` with all errors, or with the files missing on this machine.

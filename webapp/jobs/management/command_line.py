@@ -168,7 +168,10 @@ def scoring_arguments(parser: ArgumentParser, *, metrics: str, target: str) -> N
 
 
 def reply_bar(metric: str) -> Callable[[int, int], None]:
-    """Return a callback that shows the number of replies scored; silent without a terminal."""
+    """Return a callback that shows the number of replies scored.
+
+    It is silent without a terminal.
+    """
     from tqdm import tqdm
 
     bar = tqdm(desc=metric, unit="reply", file=sys.stderr, disable=not sys.stderr.isatty())
@@ -192,7 +195,10 @@ class TrainingCommand(ConfabCommand):
     kind: ClassVar[str]
 
     def enqueue(self, config: Any, options: dict[str, Any], **extra_fields: Any) -> dict[str, Any]:
-        """Queue a job with the values of the configs, since workers cannot read the files."""
+        """Queue a job with the configs' values.
+
+        Workers cannot read the files.
+        """
         if options["ship"]:
             raise Usage(
                 "--enqueue and --ship exclude each other; to ship the model, run --ship without --enqueue once the "

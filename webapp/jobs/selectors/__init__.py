@@ -1,3 +1,4 @@
-"""Queries for runs and jobs: `jobs` (progress), `selfplay` (what is missing), `metrics` (results), `fits`,
-`analysis_tables`.
+"""Queries for runs and jobs.
+
+`jobs` (progress), `selfplay` (missing conversations), `metrics` (results), `fits`, `analysis_tables`.
 """

@@ -44,7 +44,9 @@ def metric_frame(
     include_synthetic: bool = False,
     excluded_flags: Sequence[str] = (),
 ) -> pd.DataFrame:
-    """Return a table with one row per conversation of a study or a self-play run.
+    """Return a table with one row per conversation of a study or run.
+
+    The run is a self-play run.
 
     For a run, only conversations of a bot with itself count: a conversation of two different bots would be credited to
     the one that answers.
@@ -93,9 +95,6 @@ def rated_frame(
     """Return one row per rated conversation, with metrics and mean ratings.
 
     Extends `metric_frame` by the mean of each dimension.
-
-    `participant` is the chat's participant, or the only rater of the conversation. A dimension replaces a metric column
-    of the same name.
     """
     metric_table = metric_frame(study=study, metrics=metrics, include_synthetic=include_synthetic)
     means = ratings.per_conversation()
@@ -148,7 +147,7 @@ def check_computed(metrics: Sequence[Metric], *, study: Study | None = None, run
 
 
 VOTES = "votes"
-"""Stands for the participants' votes on replies among the columns."""
+"""Name of the participants' votes on replies among the columns."""
 _MOST_IDS = 1000
 _Rows = dict[str, list[float | None]]
 
@@ -161,8 +160,8 @@ def turn_values(conversations: QuerySet[Conversation], ids: Sequence[str], colum
     left out, as are votes if none was cast: a missing vote does not mean indifference.
 
     Args:
-        conversations: all of the study's, of which `ids` are some.
-        columns: of metrics of turns, or `VOTES`.
+        conversations: all of the study's, including `ids`.
+        columns: columns of turn-level metrics, or `VOTES`.
     """
     requested_ids = set(ids)
     # Many ids do not fit into one query, and the number of batches would grow with the study.
@@ -199,7 +198,7 @@ def participants_of(conversations: QuerySet[Conversation], ids: Sequence[str]) -
     """Return the participant (or None) by conversation.
 
     Args:
-        conversations: all of the study's, of which `ids` are some.
+        conversations: all of the study's, including `ids`.
     """
     requested_ids = set(ids)
     which = conversations.filter(pk__in=ids) if len(ids) <= _MOST_IDS else conversations
@@ -224,12 +223,12 @@ def scales_of(columns: Sequence[str]) -> dict[str, tuple[float, float] | None]:
 
 
 FACTORS = {"corpus": "corpus", "architecture": "architecture", "model": "architecture", "ei": "EI"}
-"""Parameters of an identity that are factors of a bot's making, and what they are called."""
+"""Parameters of an identity that are factors of a bot's making, with their titles."""
 MEASURED = "metrics"
-"""The parameter under which a checkpoint keeps the figures that its training ended with."""
+"""Parameter with the final figures of a checkpoint's training."""
 
 Factors = dict[str, dict[str, str]]
-"""Factor to bot to level."""
+"""Level by factor and bot."""
 
 
 def bot_versions(study: Study) -> list[BotVersion]:
@@ -239,7 +238,10 @@ def bot_versions(study: Study) -> list[BotVersion]:
 
 
 def factors_of(versions: Iterable[BotVersion], columns: BotColumns) -> Factors:
-    """Return the factors of the bots' identities; those of the researcher's table replace them."""
+    """Return the factors of the bots' identities.
+
+    Those of the researcher's table replace them.
+    """
     factors: Factors = {}
     for version in versions:
         for name, value in version.params.items():

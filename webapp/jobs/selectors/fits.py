@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 def fit_leading(study: Study, excluded_flags: Sequence[str] = ()) -> HybridFit | None:
-    """Return the fit shown by default: the newest finished one of all conditions.
+    """Return the default fit: the newest finished one of all conditions.
 
     Args:
         excluded_flags: names of flags; only a fit that excludes exactly the participants with one of these counts.
@@ -91,12 +91,18 @@ def fit_is_behind(fit: HybridFit) -> bool:
 
 
 def fit_condition(fit: HybridFit) -> str:
-    """Return the levels of factors that a fit is restricted to, as `scenario=trip`; empty for all conditions."""
+    """Return the levels that a fit is restricted to, such as `scenario=trip`.
+
+    Empty for all conditions.
+    """
     return ", ".join(map("=".join, sorted(fit.request.get("condition", {}).items())))
 
 
 def fits_newest(study: Study, excluded_flags: Sequence[str] = ()) -> list[HybridFit]:
     """Return the newest finished fit of each configuration.
+
+    A configuration is a preset, target, intercept, choice of bots, run and condition. `fit_leading` comes first, fits
+    within conditions last.
 
     A configuration is a preset, target, intercept, choice of bots, run and condition.
 
@@ -131,7 +137,10 @@ def fits_of(study: Study, n: int) -> list[HybridFit]:
 
 
 def fits_beside(studies: Sequence[Study], n: int) -> list[HybridFit]:
-    """Return the `n` newest finished fits of these studies, each with its study and its run."""
+    """Return the `n` newest finished fits of these studies.
+
+    Each comes with its study and its run.
+    """
     done = HybridFit.objects.filter(study__in=studies, state=Job.State.DONE, result__isnull=False).select_related(
         "study", "run"
     )
@@ -144,7 +153,7 @@ def fit_arguments_check(
     """Validate the names in a fit's request.
 
     Args:
-        study: whose ratings are fitted.
+        study: study whose ratings are fitted.
 
     Raises:
         Refused: `unknown_name`, with similar valid names.
@@ -298,7 +307,10 @@ class FitTables:
         return within + ([finding("several_conditions", n_conditions=n)] if n > 1 else [])
 
     def _in_condition(self, *, study: Study | None, run: SelfPlayRun | None) -> set[str] | None:
-        """Return the ids of conversations in the fit's condition; None for all conditions."""
+        """Return the ids of conversations in the fit's condition.
+
+        None for all conditions.
+        """
         if not (levels := self.fit.request.get("condition")):
             return None
         rows = measurable(study=study, run=run).filter(in_condition(levels))
@@ -359,7 +371,9 @@ class FitTables:
 
 
 def features_held(fit: HybridFit, features: Sequence[str], *, may_leave_out: bool) -> tuple[list[str], list[Finding]]:
-    """Return the features valid for the conversations' language, and a warning about the others.
+    """Return the features valid for the conversations' language.
+
+    They come with a warning about the others.
 
     Args:
         may_leave_out: True for a new fit, which can omit features; a stored fit needs all of them.

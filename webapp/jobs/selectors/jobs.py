@@ -79,7 +79,10 @@ def queue_of(job: JobBase) -> str:
 
 
 def worker_lives(job: JobBase) -> bool:
-    """Return True if a worker of the job's queue sends heartbeats; it may be busy with other jobs."""
+    """Return True if a worker of the job's queue sends heartbeats.
+
+    It may be busy with other jobs.
+    """
     queue = queue_of(job)
     return any(queue in process.details.get("queues", ()) for process in processes_living(WORKER))
 
@@ -95,7 +98,7 @@ def job_is_held(job: JobBase) -> bool:
 def job_is_abandoned(job: JobBase) -> bool:
     """Return True if a running job has no process at work on it.
 
-    Its process was killed or has long been silent. A command that was to do it may have died before it began.
+    Its process was killed or has long been silent, or the command that was to run it died before starting.
     """
     now = database_now()
     if job.state == State.QUEUED:
@@ -108,7 +111,10 @@ def job_is_abandoned(job: JobBase) -> bool:
 
 
 def dead_holders(job: JobBase) -> list[str]:
-    """Return dead holders of the job and its shards, on this machine only."""
+    """Return dead holders of the job and its shards.
+
+    Only processes of this machine are checked.
+    """
     shards = Shard.objects.filter(kind=job.kind, job_id=job.pk).exclude(holder="")
     holders = [job.holder, *shards.values_list("holder", flat=True)]
     return [holder for holder in holders if holder and holder_is_dead(holder)]
@@ -219,7 +225,7 @@ def shard_results(job: JobBase) -> list[Any]:
 
 
 def jobs_broken_off(n: int) -> list[JobBase]:
-    """Return the `n` newest jobs of each table that failed or were interrupted."""
+    """Return the newest failed or interrupted jobs, `n` of each table."""
     return [
         job
         for model in job_models()

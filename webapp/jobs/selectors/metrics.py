@@ -1,4 +1,4 @@
-"""Metrics, the languages they hold for, and conversations without their results.
+"""Metrics, their languages, and conversations without results.
 
 A chat has the language in which its participant read the study; an imported conversation that of its import. Otherwise
 the language is detected from the text. It is unknown for short texts, and then no metric is skipped.
@@ -98,7 +98,7 @@ def _lacking(
 def conversations_lacking_count(
     *, study: Study | None, run: SelfPlayRun | None, versions: Collection[MetricVersion]
 ) -> int:
-    """Count the conversations that lack a result of at least one of the metrics."""
+    """Count the conversations that lack a result of any of the metrics."""
     return _lacking(study, run, versions).count()
 
 
@@ -181,7 +181,7 @@ def metric_run_of(run: SelfPlayRun) -> MetricRun | None:
 
 
 TOLD_FROM = 0.2
-"""Share of the conversations in another language from which it is told: a few are misread, or are mixed."""
+"""Minimum share of conversations in another language for a warning: a few may be misdetected or mixed."""
 
 
 def languages_of(metric: Metric) -> str:
@@ -198,7 +198,10 @@ def languages_named(codes: Sequence[str]) -> str:
 
 
 def language_name(code: str) -> str:
-    """Return a language's English name, or its code where Django does not know it."""
+    """Return a language's English name.
+
+    Or its code, if Django does not know it.
+    """
     return str(LANG_INFO.get(code, {}).get("name", code))
 
 

@@ -15,16 +15,18 @@ from webapp.jobs.models import SELF_PLAY, SelfPlayConversation, SelfPlayRun
 
 PAIRS = ("self", "all")
 PARTICIPANT = "participant:"
-"""Prefix of a simulated participant's name where a run has the bot that begins."""
+"""Prefix of a simulated participant's name in place of the bot that begins."""
 
 GIVE_UP_AFTER = 10
-"""So many conversations of a pair are tried if not one of them comes to its end."""
+"""Number of conversations after which a pair is given up if all of them failed."""
 NOT_TRIED = "not tried:"
 
 
 @dataclass(frozen=True, slots=True)
 class BotPair:
-    """Pair of bots: the one whose side is the bot's, and the one that begins; "" for the bot itself.
+    """Pair of bots: the measured one, and the one that begins.
+
+    The latter is "" if the bot talks to itself.
 
     The partner of a bot in a simulated conversation is the participant's name after `PARTICIPANT`.
     """
@@ -80,7 +82,10 @@ def pair_condition(plan: dict[str, Any], pair: BotPair, ordinal: int) -> SelfPla
 
 @dataclass(frozen=True, slots=True)
 class SelfPlayCounts:
-    """Numbers of finished and failed conversations and turns in part of a run."""
+    """Numbers of conversations and turns in part of a run.
+
+    Finished and failed conversations are counted.
+    """
 
     conversations: int
     turns: int
@@ -206,7 +211,10 @@ def selfplay_by_pair(run: SelfPlayRun) -> dict[BotPair, SelfPlayCounts]:
 
 
 def selfplay_summary(run: SelfPlayRun) -> dict[str, SelfPlayCounts]:
-    """Return the conversations and turns of each bot of the plan, on the bot's side, with any partner."""
+    """Return the conversations and turns of each bot of the plan.
+
+    Those with any partner count, on the bot's side.
+    """
     summary = dict.fromkeys(run.plan["bots"], SelfPlayCounts(0, 0, 0, ""))
     for pair, counts in selfplay_by_pair(run).items():
         before = summary[pair.bot_id]
@@ -220,7 +228,7 @@ def selfplay_summary(run: SelfPlayRun) -> dict[str, SelfPlayCounts]:
 
 
 def run_with_metrics(bots: Collection[str], n_bots: int) -> SelfPlayRun | None:
-    """Return the newest finished run with enough of the bots and metrics computed."""
+    """Return the newest finished run with enough bots and metrics."""
     runs = (
         SelfPlayRun.objects.filter(
             SELF_PLAY, state=SelfPlayRun.State.DONE, conversations__conversation__metric_results__isnull=False

@@ -73,7 +73,7 @@ def people_chats(study: Study, *, until: datetime | None = None, only: Collectio
     """Return participants' chats in the form that simulated participants read.
 
     Args:
-        until: leave out chats begun later, so that a resumed run reads the same ones.
+        until: leave out chats that began later, so that a resumed run reads the same ones.
         only: numbers of the chats; empty: all.
     """
     from chatbots.participants.human_chats import HumanChat, HumanChats

@@ -1,1 +1,4 @@
-"""Writes of runs: `jobs` (state of any long work, and of its shards), `selfplay`, `fits` (metrics, too)."""
+"""Writes of runs and jobs.
+
+`jobs` (states of jobs and shards), `selfplay`, `fits` (also metrics), `simulation`.
+"""

@@ -1,4 +1,4 @@
-"""Writes of metric results and hybrid fits, and chains of jobs that end in one.
+"""Writes of metric results and hybrid fits, and chains that end in one.
 
 A chain is self-play, its metrics, those of the study, and the hybrid fit; each job requests the next. The remaining
 steps are stored in the row of the job at work (`then`), so a stopped or failed chain resumes with its job.
@@ -34,7 +34,7 @@ UNDEFINED = "the metric is undefined here"
 
 
 def metric_version_record(*, metric: Metric) -> MetricVersion:
-    """Return the row of this metric as it is now, made on first use."""
+    """Return the row of this metric's current version, created on first use."""
     identity = metric.identity
     version, _ = MetricVersion.objects.get_or_create(
         key=identity.key, defaults={"name": metric.name, "version": identity.version, "params": dict(identity.params)}
@@ -51,16 +51,18 @@ def metric_run_create(
     created_by: User | None = None,
     enqueue: bool = True,
 ) -> MetricRun:
-    """Compute metrics for every conversation of a study or run that has none of this version yet.
+    """Request metrics for all conversations without current results.
+
+    They belong to a study or a run.
 
     Args:
-        metrics: names; none: those computed by default.
-        then: what its chain does next (`jobs/services/fits.py`).
+        metrics: names of metrics; none: those computed by default.
+        then: next steps of its chain (`jobs/services/fits.py`).
         enqueue: False for a caller that does the work itself.
 
     Raises:
-        UnknownName: with the nearest names.
-        Refused: `unavailable` for a metric asked for by name that cannot be computed here.
+        UnknownName: the message suggests similar names.
+        Refused: `unavailable` a named metric cannot be computed here.
     """
     if (study is None) == (run is None):
         raise ValueError("give either study or run")
@@ -83,15 +85,15 @@ def metric_run_create(
 
 
 def metric_results_store(*, version: MetricVersion, table: MetricTable, n_turns: Mapping[str, int]) -> int:
-    """Store a metric's table, one row per conversation; what is there already stays.
+    """Store a metric's table, one row per conversation.
 
     Undefined and infinite become null, with the reason.
 
     Args:
-        n_turns: turns of every conversation of the table, by id.
+        n_turns: number of turns of every conversation of the table, by id.
 
     Returns:
-        How many rows are new.
+        Number of new rows.
     """
     turn_values: dict[str, dict[str, list[float | None]]] = {
         conversation_id: {name: [None] * n for name in table.turns.columns} for conversation_id, n in n_turns.items()
@@ -118,13 +120,13 @@ def metric_results_store(*, version: MetricVersion, table: MetricTable, n_turns:
 
 
 def metric_left_out_store(*, version: MetricVersion, metric: Metric, languages: Mapping[str, str]) -> int:
-    """Store that a metric was left out of conversations in languages that it does not hold for.
+    """Store that a metric skipped conversations in unsupported languages.
 
     Args:
-        languages: by the conversations' ids.
+        languages: languages by the conversations' ids.
 
     Returns:
-        How many rows are new.
+        Number of new rows.
     """
     if not languages:
         return 0
@@ -148,10 +150,13 @@ def metric_left_out_store(*, version: MetricVersion, metric: Metric, languages: 
 
 
 def _store(version: MetricVersion, rows: list[MetricResult]) -> int:
-    """Store those of these rows that are not there. Returns how many are new."""
+    """Store the rows that do not exist yet.
+
+    Returns the number of new rows.
+    """
     ids = [row.conversation_id for row in rows]
     with transaction.atomic():
-        # Somebody may have been erased meanwhile; who is here stays until this is stored.
+        # A participant may have been erased meanwhile; lock the others' rows until this is stored.
         here = Conversation.objects.filter(pk__in=ids).order_by("pk")
         existing_ids = {str(pk) for pk in here.select_for_update(no_key=True).values_list("pk", flat=True)}
         stored_results = MetricResult.objects.filter(metric=version, conversation__in=ids)
@@ -209,25 +214,24 @@ def fit_create(
     created_by: User | None = None,
     enqueue: bool = True,
 ) -> HybridFit:
-    """Ask for a leave-bot-out fit.
+    """Request a leave-bot-out fit.
 
     Args:
-        targets: rating dimensions; several are averaged. None: those of the kept fit, or the question about
-            the whole.
-        run: self-play conversations to predict too.
-        train_study: fit on that study and apply to `study`.
-        features: metric columns; None: the preset's.
-        exclude_bots: bots to leave out, deliberately degraded controls say.
-        with_people: fit also on chats whose partner was a person, who is the reference and no bot.
-        excluded_flags: names of flags; what people with one of them did is left out, of both studies.
-        condition: levels of factors, as `scenario=trip`; only conversations and self-play with all of them count.
-        stored_fit: a fit kept before, to apply instead of fitting (`KeptFit.to_json`).
-        same_instrument: the study fitted to asked the same questions, so that bots have values and not only ranks.
+        targets: rating dimensions; several are averaged. None: those of the stored fit, or the overall question.
+        run: self-play run to predict as well.
+        train_study: study to fit on, before applying the fit to `study`.
+        features: metric columns; None: those of the preset.
+        exclude_bots: bots to exclude, such as controls made to be bad.
+        with_people: also fit on chats with a human partner, who is the reference and not a bot.
+        excluded_flags: names of flags; work of participants with one of them is excluded in both studies.
+        condition: levels of factors, such as `scenario=trip`; only conversations and self-play with all of them count.
+        stored_fit: saved fit to apply instead of fitting (`KeptFit.to_json`).
+        same_instrument: the fitted study asks the same questions, so that bots get values, not just ranks.
         enqueue: False for a caller that does the work itself.
 
     Raises:
-        Refused: `unknown_name` for a name that is none, with the nearest right ones; `retired_preset` for a kept fit
-            that only an earlier version can apply; `other_instrument` where the questions' words differ.
+        Refused: `unknown_name`, with similar names; `retired_preset` for a saved fit that only an earlier version can
+            apply; `other_instrument` if the wording of the questions differs.
     """
     if run is not None and run.is_simulated:
         raise Refused(
@@ -313,15 +317,16 @@ def analysis_start(
     fits: bool = True,
     created_by: User | None = None,
 ) -> JobBase:
-    """Ask for a study's metrics and its hybrid fit, before them for self-play where bots are named. Returns the first
-    job.
+    """Request a study's metrics and its hybrid fit.
+
+    If bots are named, self-play runs first. Returns the first job.
 
     Args:
-        bots: to play, `n_conversations` each, which the fit then predicts.
-        fits: False: metrics alone.
+        bots: bots for self-play, `n_conversations` each, which the fit then predicts.
+        fits: False: metrics only.
 
     Raises:
-        Refused, UnknownName: as what makes the first job.
+        Refused, UnknownName: as the function that creates the first job.
     """
     after = ["fit"] if fits else []
     then = {"study": study.key, "steps": after}
@@ -337,7 +342,10 @@ def analysis_start(
 
 
 def chain_follow(job: SelfPlayRun | MetricRun) -> None:
-    """Ask for what comes after a job of a chain; nothing where it is the last, or its study is gone."""
+    """Request the next job of a chain.
+
+    Nothing happens after the last one, or if its study was deleted.
+    """
     steps = job.then.get("steps") or []
     study = Study.objects.filter(key=job.then.get("study", "")).first()
     if not steps or study is None:

@@ -1,4 +1,6 @@
-"""The state of jobs and of their shards. Every change is one conditional UPDATE, so two processes cannot both make it.
+"""States of jobs and shards, changed by conditional UPDATEs.
+
+So two processes cannot both make the same change.
 
 The process that works on a shard is its holder and sends heartbeats (`shard_beat`). The process that plans or finishes
 the job itself claims the job.
@@ -45,7 +47,7 @@ log = logging.getLogger(__name__)
 J = TypeVar("J", bound=JobBase)
 ERROR_REMOVED = "The error text was removed when participants were erased, because it might have quoted them."
 LIVING = (State.QUEUED, State.RUNNING, State.INTERRUPTED)
-"""A job in one of these states runs when somebody at work on it gives a sign of life."""
+"""States in which a heartbeat means that the job is running."""
 
 
 def job_create(
@@ -56,10 +58,12 @@ def job_create(
     created_by: User | None = None,
     enqueue: bool = True,
 ) -> Job:
-    """Ask for a job of a kind without a table of its own, and send it to the workers.
+    """Request a job of a kind without its own table.
+
+    It is sent to the workers.
 
     Args:
-        payload: what is asked, as the kind's model has it.
+        payload: parameters, as fields of the kind's model.
         enqueue: False for a caller that does the work itself (`engine.run_job`).
 
     Raises:
@@ -81,16 +85,19 @@ def job_create(
 def job_ask(
     *, kind: str, payload: Mapping[str, Any], state: str, study: Study | None = None, created_by: User | None = None
 ) -> Job:
-    """Return the job whose result was made of the data as they are now, asking for it where there is none.
+    """Return the job whose result uses the current data.
+
+    A page shows `job.result` once the job is done, and its progress before. A stopped job stays stopped until a user
+    resumes it; a failed one is retried when the data change.
 
     A page shows `job.result` once the job is done, and its progress before. One that was stopped stays so until
     somebody goes on with it; one that failed is tried again when the data change.
 
     Args:
-        state: a digest or time stamp of the data that the result depends on, beside the payload.
+        state: digest or time stamp of the data that the result depends on, besides the payload.
 
     Raises:
-        UnknownName, Refused: as `job_create`.
+        UnknownName, Refused: as in `job_create`.
     """
     job_kind = kinds.get(kind)
     params = payload_read(job_kind, payload)
@@ -116,15 +123,18 @@ def _demand_disk(kind: JobKind[Any, Any], study: Study | None) -> None:
 
 
 def job_key(params: InputModel, state: str) -> str:
-    """Return the key of a result that is kept: what was asked, and of which data."""
+    """Return the key of a cached result.
+
+    It identifies the request and the data.
+    """
     return f"{Identity('asked', '1', params.model_dump(mode='json')).key}:{state}"
 
 
 def payload_read(kind: JobKind[Any, Any], payload: Mapping[str, Any]) -> InputModel:
-    """Return the payload as the kind's model.
+    """Return the payload parsed by the kind's model.
 
     Raises:
-        Refused: `bad_payload`, with every mistake and where it is.
+        Refused: `bad_payload`, with all errors and their paths.
     """
     try:
         return values_read(kind.Payload, dict(payload), subject=f"what is asked of {kind.name}")
@@ -133,10 +143,12 @@ def payload_read(kind: JobKind[Any, Any], payload: Mapping[str, Any]) -> InputMo
 
 
 def job_claim(*, job: JobBase) -> str | None:
-    """Become the job's holder, to plan or to finish it, if it is not over and no living process holds it.
+    """Claim a job that no living process holds, to plan or finish it.
+
+    The job must not be over.
 
     Returns:
-        The token that `job_release` and `job_end` want, or None.
+        Token for `job_release` and `job_end`, or None.
     """
     now = database_now()
     holder = holder_new()
@@ -159,12 +171,17 @@ def job_claim(*, job: JobBase) -> str | None:
 
 
 def job_beat(*, job: JobBase, holder: str) -> bool:
-    """Send a heartbeat while planning or finishing. False if work must stop."""
+    """Send a heartbeat while planning or finishing.
+
+    False if work must stop.
+    """
     return job_lives(rows_of(job).filter(holder=holder))
 
 
 def job_lives(rows: QuerySet[Any], **progress: Any) -> bool:
-    """Store a heartbeat in a job's row, and its progress. False if work must stop.
+    """Store a heartbeat and the progress in a job's row.
+
+    A process that slept so long that its job counted as abandoned takes it up again.
 
     A process that slept so long that the job was taken for abandoned is at work on it again.
 
@@ -178,13 +195,15 @@ def job_lives(rows: QuerySet[Any], **progress: Any) -> bool:
 
 
 def job_release(*, job: JobBase, holder: str) -> None:
-    """Hold the job no longer."""
+    """Release the job."""
     holder_end(holder)
     rows_of(job).filter(holder=holder).update(holder="")
 
 
 def job_done(*, job: J, holder: str, result: Any = None) -> bool:
-    """End a job whose shards are all done, and ask for what follows. False if it was not the holder's.
+    """End a job whose shards are all done, and request what follows.
+
+    The job stays ended even if the next one cannot be requested.
 
     The end stands even where what follows cannot be asked for.
     """
@@ -216,12 +235,15 @@ def _job_done(job: JobBase, holder: str, result: Any, *, follow: bool) -> bool:
 
 
 def job_fail(*, job: JobBase, error: str) -> bool:
-    """End a job with an error, whichever process works on it. False if it was over already."""
+    """End a job with an error, whichever process works on it.
+
+    False if it was already over.
+    """
     return _end(job, State.FAILED, error=sanitise(error, 2000))
 
 
 def job_errors_forget(studies: Collection[int]) -> None:
-    """Remove the errors of these studies' failed jobs: a participant was erased, and the errors may quote them."""
+    """Remove errors of these studies' jobs, which may quote an erased participant."""
     keys = list(Study.objects.filter(pk__in=studies).values_list("key", flat=True))
     of_studies = Q(study__in=list(studies))
     for rows in (
@@ -233,7 +255,7 @@ def job_errors_forget(studies: Collection[int]) -> None:
 
 
 def job_stopped(*, job: JobBase) -> bool:
-    """End a job on a user's request to stop, noticed by the process at work on it."""
+    """End a job after its process has noticed a user's request to stop."""
     return _end(job, State.CANCELLED, cancel_requested=True)
 
 
@@ -250,7 +272,9 @@ def _end(
 
 
 def job_cancel(*, job: J) -> J:
-    """Request the job to stop; at once if no process is at work on it. Its results stay.
+    """Request the job to stop.
+
+    A failed or interrupted job counts as stopped from now on, so it no longer causes warnings; its error stays.
 
     One that failed or was interrupted counts as stopped from now on, so that nothing warns of it any more; its error
     stays with it.
@@ -267,12 +291,18 @@ def job_cancel(*, job: J) -> J:
 
 
 def job_prioritise(*, job: JobBase, priority: int) -> None:
-    """Let a job go before (1) or after (-1) others of its queue, or by its time of waiting (0)."""
+    """Set a job's priority: before (1) or after (-1) others of its queue.
+
+    0 orders it by waiting time.
+    """
     rows_of(job).filter(state__in=UNFINISHED).update(priority=max(-1, min(1, priority)), updated_at=database_now())
 
 
 def job_settle(*, job: J) -> J:
-    """Correct a job's row where it counts as running though no process is at work on it, and return the row.
+    """Correct a job that counts as running without a process.
+
+    A workers' job waits for a worker again. A command's job is interrupted until a user resumes it, because no one else
+    was asked to run it. A job that was to stop is stopped.
 
     A job of the workers waits for one again. What a command did is interrupted until somebody goes on with it:
     nobody else was asked to do it. One that was to stop has stopped.
@@ -298,23 +328,23 @@ def job_settle(*, job: J) -> J:
 
 
 def jobs_settle() -> None:
-    """Correct every job's row: called before jobs are shown."""
+    """Correct every job's row, before jobs are shown."""
     for job in jobs_abandoned():
         job_settle(job=job)
 
 
 def job_restart(*, job: J, enqueue: bool = False) -> J:
-    """Go on with a job that failed, was stopped or lost its process.
+    """Resume a job that failed, was stopped or lost its process.
 
     Args:
-        enqueue: send it to the workers; else the caller does it.
+        enqueue: send it to the workers; otherwise the caller runs it.
 
     Raises:
         Refused: `running` or `done`.
     """
     job_settle(job=job)
     with transaction.atomic():
-        # What failed and was then left alone has kept its error.
+        # A failed job that was dismissed has kept its error.
         stopped_after_error = Q(state=State.CANCELLED) & ~Q(error="")
         had_failed = rows_of(job).filter(Q(state=State.FAILED) | stopped_after_error).exists()
         changed = (
@@ -334,18 +364,21 @@ def job_restart(*, job: J, enqueue: bool = False) -> J:
         if not changed:
             if job.state == State.DONE:
                 raise Refused("done", f"{job} is done; it cannot be continued")
-            raise Refused("running", f"{job} has not ended; it continues without your help")
+            raise Refused("running", f"{job} has not ended; it continues by itself")
         kind_of(job).restarted(job, had_failed=had_failed)
         queue.send_on_commit(job)
     return job
 
 
 CANDIDATES = 32
-"""So many free shards are looked at before a worker gives up: others claim them at the same time."""
+"""Number of free shards that a worker considers before it gives up: others claim them at the same time."""
 
 
 def shards_plan(*, job: JobBase, holder: str, parts: Iterable[ShardPlan]) -> bool:
-    """Store the shards of a job, once. False if the job is not the holder's any more."""
+    """Store the shards of a job, once.
+
+    False if the caller no longer holds it.
+    """
     rows = [
         Shard(
             kind=job.kind,
@@ -369,7 +402,10 @@ def shards_plan(*, job: JobBase, holder: str, parts: Iterable[ShardPlan]) -> boo
 
 
 def shard_claim(*, job: JobBase) -> Shard | None:
-    """Become the holder of a job's first shard that no living process holds; None where there is none."""
+    """Claim a job's first shard that no living process holds.
+
+    None if there is none.
+    """
     for shard in shards_free(job, limit=CANDIDATES):
         holder, now = holder_new(), database_now()
         free = Shard.objects.filter(free_rows(shard.holder), pk=shard.pk).exclude(state=State.DONE)
@@ -377,7 +413,7 @@ def shard_claim(*, job: JobBase) -> Shard | None:
         claimed = False
         try:
             if free.update(holder=holder, state=State.RUNNING, heartbeat_at=now):
-                # A resumed job waits until a process is at work on it.
+                # A resumed job waits until a process works on it.
                 rows_of(job).filter(state=State.QUEUED).update(
                     state=State.RUNNING, started_at=Coalesce(F("started_at"), now), updated_at=now
                 )
@@ -392,7 +428,7 @@ def shard_claim(*, job: JobBase) -> Shard | None:
 def shard_beat(
     *, job: JobBase, shard: Shard, n_done: int | None = None, n_total: int | None = None, note: str | None = None
 ) -> bool:
-    """Send a heartbeat and, if given, the progress and a note of the job.
+    """Send a heartbeat and, if given, the job's progress and a note.
 
     Returns:
         False if work must stop: a user stopped the job, or another process took the shard.
@@ -412,13 +448,16 @@ def shard_beat(
 
 
 def shard_release(*, shard: Shard) -> None:
-    """Release the shard, for the next process that begins it again."""
+    """Release the shard, so that another process can start it again."""
     holder_end(shard.holder)
     Shard.objects.filter(pk=shard.pk, holder=shard.holder).update(holder="")
 
 
 def shard_end(*, job: JobBase, shard: Shard, result: Any) -> bool:
-    """Put the shard into its end state with its result. False if it was not the holder's any more."""
+    """Store the shard's end state and result.
+
+    False if the caller no longer held it.
+    """
     held_shard = Shard.objects.filter(pk=shard.pk, holder=shard.holder, state=State.RUNNING)
     ended = held_shard.update(state=State.DONE, holder="", n_done=F("n_total"), result=result)
     holder_end(shard.holder)
@@ -431,7 +470,10 @@ def shard_end(*, job: JobBase, shard: Shard, result: Any) -> bool:
 
 
 def jobs_forget(kinds: Collection[str], studies: Collection[int]) -> None:
-    """Remove the results of jobs on these studies, and stop those under way: a participant was erased."""
+    """Remove results of jobs on these studies, and stop running ones.
+
+    Called when a participant is erased.
+    """
     jobs = Job.objects.filter(kind__in=kinds, study__in=studies)
     for job in jobs.filter(state__in=UNFINISHED):
         job_cancel(job=job)
@@ -441,7 +483,7 @@ def jobs_forget(kinds: Collection[str], studies: Collection[int]) -> None:
 
 
 def shards_forget(*, job: JobBase) -> None:
-    """Drop the plan of a job, so that it is planned again."""
+    """Delete the plan of a job, so that it is planned again."""
     with transaction.atomic():
         Shard.objects.filter(kind=job.kind, job_id=job.pk).delete()
         rows_of(job).update(planned_at=None)

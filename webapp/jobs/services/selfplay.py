@@ -1,4 +1,4 @@
-"""Writes of self-play runs: the plan, frozen when the run is made, and its conversations."""
+"""Writes of self-play runs: the frozen plan and the conversations."""
 
 from __future__ import annotations
 
@@ -56,19 +56,19 @@ def run_create(
     created_by: User | None = None,
     enqueue: bool = True,
 ) -> SelfPlayRun:
-    """Freeze the plan with the identities of bots and metrics, and start it on the workers.
+    """Freeze a plan with identities of bots and metrics, and start the run.
 
     Args:
-        pairs: "self": each bot with itself; "all": besides, every two bots in both orders.
-        n_conversations: of each pair.
-        openers: texts to begin with; without any the bot speaks first, to an empty context.
-        metrics: to compute when all conversations are there.
-        study: whose filters of replies mark what is said, as they are now; None: those that a new study has.
-        then: what its chain does next (`jobs/services/fits.py`).
+        pairs: "self": each bot with itself; "all": also every two bots in both orders.
+        n_conversations: number of conversations of each pair.
+        openers: opening texts; without any the bot speaks first, to an empty context.
+        metrics: metrics to compute once all conversations exist.
+        study: study whose current reply filters mark replies; None: those of a new study.
+        then: next steps of its chain (`jobs/services/fits.py`).
         enqueue: False for a caller that does the work itself.
 
     Raises:
-        UnknownName: a bot or metric that does not exist, with the nearest names.
+        UnknownName: there is no such bot or metric; the message suggests similar names.
         Refused: `bad_plan`, or `unavailable` with a bot's reason.
     """
     bots = list(dict.fromkeys(bots))
@@ -119,7 +119,7 @@ def run_create(
 
 
 def check_seed(seed: int) -> None:
-    """Refuse a seed that no column holds.
+    """Reject a seed that no column can store.
 
     Raises:
         Refused: `bad_plan`.
@@ -129,7 +129,10 @@ def check_seed(seed: int) -> None:
 
 
 def plan_conditions(study: Study, bots: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the study's conditions with what they say to a bot, and those of the bots that may have them."""
+    """Return the study's conditions with their texts for bots.
+
+    Also the conditions that each bot may have.
+    """
     conditions, plans = study.values.conditions, []
     for levels in conditions.combinations() if conditions.factors else ():
         named_levels = conditions.build_condition(levels)
@@ -140,7 +143,10 @@ def plan_conditions(study: Study, bots: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def conversation_seed(run: SelfPlayRun, pair: BotPair, ordinal: int) -> int:
-    """Return the seed of one conversation: of the plan, who converses and its place alone."""
+    """Return the seed of one conversation.
+
+    It depends only on the plan, the pair and the ordinal.
+    """
     if pair.participant:
         from evaluation.simulation import seed_of_simulation
 
@@ -158,14 +164,16 @@ def selfplay_store(
     ordinals: Sequence[int],
     played: Sequence[SelfPlayed],
 ) -> int:
-    """Store finished conversations; those that are there already stay. Returns how many are new.
+    """Store new conversations; existing ones stay.
+
+    A conversation that ended with an error is stored as failed, with its turns.
 
     A conversation that ended with an error is kept as failed, with the turns it had.
 
     Args:
-        version: of the bot on the bot's side.
-        partner: of the one who began; None: the bot itself.
-        pair: of a simulated participant, who has no version.
+        version: version of the bot on the bot's side.
+        partner: version of the one who began; None: the bot itself.
+        pair: pair with a simulated participant, who has no version.
     """
     now = database_now()
     pair = pair or BotPair(version.bot_id, partner.bot_id if partner is not None else "")
@@ -218,14 +226,17 @@ def selfplay_store(
         stored = set(
             SelfPlayConversation.objects.filter(conversation_id__in=new_ids).values_list("conversation_id", flat=True)
         )
-        # Another process may have stored an ordinal first: its conversation stands.
+        # Another process may have stored an ordinal first: its conversation is kept.
         Conversation.objects.filter(pk__in=new_ids - stored).delete()
         _mark(run, [turn for turn in turns if turn.conversation_id in stored], version)
     return len(stored)
 
 
 def without_erased(links: Sequence[SelfPlayConversation]) -> list[SelfPlayConversation]:
-    """Return the conversations that repeat no erased chat; the chats that they repeat are locked until the commit."""
+    """Return the conversations that repeat no erased chat.
+
+    The chats that they repeat are locked until the commit.
+    """
     sources = {source for link in links for source in link.sources}
     locked_chats = chats_with_texts(sources).select_for_update(of=("self",)) if sources else ()
     chat_ids = {str(chat.pk) for chat in locked_chats}
@@ -233,7 +244,10 @@ def without_erased(links: Sequence[SelfPlayConversation]) -> list[SelfPlayConver
 
 
 def _mark(run: SelfPlayRun, turns: Sequence[Turn], version: BotVersion) -> None:
-    """Store the labels of the study's filters on the bot's replies; in self-play nothing is withheld."""
+    """Store the labels of the study's filters on the bot's replies.
+
+    In self-play no reply is blocked.
+    """
     stored_settings = run.plan.get("filtering")
     filtering = Filtering() if stored_settings is None else Filtering.model_validate(stored_settings)
     filter_input = FilterInput(StudyValues(filtering=filtering), names_of(version))
@@ -250,7 +264,10 @@ def selfplay_give_up(
     ordinals: Sequence[int],
     reason: str,
 ) -> int:
-    """Store conversations of a pair as failed, untried. Returns how many are new."""
+    """Store conversations of a pair as failed, without trying them.
+
+    Returns the number of new ones.
+    """
     from evaluation.selfplay import SelfPlayed
 
     untried = [SelfPlayed(Dialogue(id=str(pair), seed=conversation_seed(run, pair, n)), error=reason) for n in ordinals]
@@ -258,7 +275,7 @@ def selfplay_give_up(
 
 
 def selfplay_forget_failed(*, run: SelfPlayRun) -> int:
-    """Delete conversations that ended with an error, so that they are played again."""
+    """Delete failed conversations, so that they are generated again."""
     failed = Conversation.objects.filter(selfplay__run=run, state=Conversation.State.FAILED)
     n_failed = failed.count()
     failed.delete()

@@ -1,4 +1,7 @@
-"""Writes of runs of simulated participants: the plan, its cap in money, and erasure of what repeats people's texts."""
+"""Writes of simulation runs: plan, cost limit, and erasure.
+
+Erasure deletes what repeats participants' texts.
+"""
 
 from __future__ import annotations
 
@@ -51,24 +54,24 @@ def simulation_create(
     created_by: User | None = None,
     enqueue: bool = True,
 ) -> SelfPlayRun:
-    """Freeze the plan of a run of simulated participants, and start it on the workers.
+    """Freeze the plan of a simulation run, and start the run.
 
-    A bot that cannot be talked to here, as of an imported study, keeps its stored turns; the participant writes each
-    message of the person in its place, and there are no more conversations than people had.
+    A bot that cannot run here, such as that of an imported study, keeps its stored turns; the participant replaces each
+    message of the person, and there are at most as many conversations as people had.
 
     Args:
-        study: whose people give openings, lengths and texts, and whose conditions hold; None: no people's chats.
-        participants: names, as `retrieval` or `prompted:smollm2`.
-        bots: none: those of the study that are available, or those of an imported study.
-        n_conversations: of each participant with each bot.
-        n_exchanges: of each conversation; None: as many as people had, or 10 without people.
-        may_leave: participants leave when they want to.
+        study: study whose chats provide openings, lengths and texts, and whose conditions apply; None: no such chats.
+        participants: names, such as `retrieval` or `prompted:smollm2`.
+        bots: none: the study's available bots, or those of an imported study.
+        n_conversations: number of conversations of each participant with each bot.
+        n_exchanges: number of exchanges of each conversation; None: as in people's chats, or 10 without them.
+        may_leave: whether participants may leave early.
         profiles: characters to draw from, instead of those of the study's conditions.
-        max_cost: the most that the run may cost, in the currency of the bots' prices.
-        metrics: to compute afterwards; none: those computed by default.
+        max_cost: cost limit of the run, in the currency of the bots' prices.
+        metrics: metrics to compute afterwards; none: those computed by default.
 
     Raises:
-        UnknownName: a bot, participant or metric that does not exist, with the nearest names.
+        UnknownName: there is no such bot, participant or metric; the message suggests similar names.
         Refused: `bad_plan`, or `unavailable` with the reason.
     """
     bots = list(dict.fromkeys(bots)) or (bots_simulated(study) if study is not None else [])
@@ -158,14 +161,17 @@ def _check_numbers(n_conversations: int, n_exchanges: int | None, seed: int, max
 
 
 def _is_stored(study: Study, bot_id: str, by_bot: dict[str, int]) -> bool:
-    """Return True if the participant writes into stored chats with the bot, since it cannot be talked to here."""
+    """Return True if the participant writes into stored chats with the bot.
+
+    This is the case if the bot cannot run here.
+    """
     if bot_id not in by_bot:
         return False
     return study.is_imported or not bot_entry(bots_find([bot_id])[bot_id]).available
 
 
 def _conditions(study: Study, bots: Sequence[str]) -> list[dict[str, Any]]:
-    """Return the plan's conditions with what they say to a participant."""
+    """Return the plan's conditions with their texts for participants."""
     conditions = []
     for condition in plan_conditions(study, bots):
         texts = condition_texts(study.values, condition["levels"])
@@ -175,13 +181,16 @@ def _conditions(study: Study, bots: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def run_purse(run: SelfPlayRun) -> str:
-    """Name the run's cap as errors of replies name it."""
+    """Return the run's account with its name in error messages."""
     return f"the cap of run {run.pk}"
 
 
 @contextmanager
 def run_capped(run: SelfPlayRun) -> Iterator[None]:
-    """Charge this process's paid replies to the run's account, too, whose cap they cannot pass."""
+    """Also charge this process's paid replies to the run's account.
+
+    They cannot exceed its cost limit.
+    """
     before = meter_get()
     meter_set(DatabaseMeter([Purse(Spending.Of.RUN, str(run.pk), run.plan.get("max_cost"), run_purse(run))]))
     try:
@@ -191,7 +200,10 @@ def run_capped(run: SelfPlayRun) -> Iterator[None]:
 
 
 def simulations_erase(studies: Collection[int]) -> None:
-    """Delete simulated conversations with texts of people's chats that were erased; stop runs at work on them."""
+    """Delete simulated conversations that quote erased chats.
+
+    Runs at work on them are stopped.
+    """
     for study in Study.objects.filter(pk__in=studies, simulations__isnull=False).distinct():
         for run in study.simulations.filter(state__in=(SelfPlayRun.State.QUEUED, SelfPlayRun.State.RUNNING)):
             job_cancel(job=run)
@@ -199,6 +211,6 @@ def simulations_erase(studies: Collection[int]) -> None:
 
 
 def simulation_deleted(*, instance: SelfPlayRun, **_: Any) -> None:
-    """Delete the conversations of a run of simulated participants with it (receiver)."""
+    """Delete the conversations of a simulation run with it (receiver)."""
     if instance.is_simulated:
         Conversation.objects.filter(selfplay__run=instance).delete()

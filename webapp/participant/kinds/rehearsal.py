@@ -1,4 +1,4 @@
-"""A rehearsal that a researcher starts from the browser: scripted participants, sent by a worker."""
+"""Rehearsal started in the browser: a worker runs scripted participants."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ Outcome = ScriptedVisit | Exception
 
 
 class RehearsalParams(InputModel):
-    """Parameters of a rehearsal: number of participants, and the server's address in the researcher's browser."""
+    """Parameters of a rehearsal: number of participants, and address.
+
+    The address is that of the server in the researcher's browser.
+    """
 
     people: int = Field(default=12, ge=1, le=200)
     url: str = Field(default="", max_length=500)
@@ -35,7 +38,10 @@ class RehearsalParams(InputModel):
 
 @register_kind
 class Rehearsal(JobKind[Job, RehearsalParams]):
-    """Job in which scripted participants complete a study's pages; the result lists who completed them."""
+    """Job in which scripted participants complete a study's pages.
+
+    The result lists those who completed them.
+    """
 
     name = "rehearsal"
     title = _("Rehearsal")
@@ -71,7 +77,10 @@ class Rehearsal(JobKind[Job, RehearsalParams]):
 
 
 class _Crowd:
-    """Plays in a separate thread, because heartbeats write to the database and event loops cannot."""
+    """Runner in a separate thread.
+
+    Heartbeats write to the database, which event loops cannot.
+    """
 
     def __init__(self, **arguments: Any) -> None:
         self.arguments = arguments
@@ -81,7 +90,10 @@ class _Crowd:
         self.task: asyncio.Task[list[Outcome]] | None = None
 
     def play(self, work: ShardWork[Job, RehearsalParams]) -> list[Outcome]:
-        """Return the outcome of every scripted participant; cancel them when the job is stopped."""
+        """Return every scripted participant's outcome.
+
+        They are cancelled when the job is stopped.
+        """
         thread = threading.Thread(target=self._run, name="rehearsal")
         thread.start()
         n_done = 0

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FormContext:
-    """Context of the questions on a sheet.
+    """Context of the questions of a form.
 
     Attributes:
         rubric: the scales, as rows.
         questions: the same scales as the study's questions, in the participant's order. Other questions of the study
-            stand below every sheet and are no part of it.
+            are below the form and not part of it.
         judgement: the rated object, with its stored rating, if any.
-        version: of the study.
+        version: version of the study.
     """
 
     rubric: Rubric
@@ -47,7 +47,10 @@ class FormQuestion(Protocol):
 
     @property
     def anchor(self) -> str:
-        """The id of its first control, to which the summary of missing answers links."""
+        """The id of its first control.
+
+        The summary of missing answers links to it.
+        """
         ...
 
     @property
@@ -57,15 +60,21 @@ class FormQuestion(Protocol):
 
 
 class SheetForm(Protocol):
-    """A sheet with sent or stored answers. A Django form with the properties below is one."""
+    """Form with submitted or stored answers.
+
+    A Django form with the properties below is one.
+    """
 
     def is_valid(self) -> bool:
-        """Return True if the answers could be read; the rating service checks whether they are right."""
+        """Return True if the answers could be parsed.
+
+        The rating service checks them.
+        """
         ...
 
     @property
     def answers(self) -> dict[str, float]:
-        """The answers as they are stored: numbers by name."""
+        """The answers as stored: numbers by name."""
         ...
 
     @property
@@ -78,7 +87,7 @@ class SheetForm(Protocol):
         ...
 
     def questions(self) -> Sequence[FormQuestion]:
-        """Return the questions as the page shows them."""
+        """Return the questions as shown on the page."""
         ...
 
 
@@ -88,7 +97,10 @@ class Sheet(Protocol):
     name: str
 
     def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> SheetForm:
-        """Return the sheet with the sent answers, else with stored ones, else empty."""
+        """Return the form with submitted answers.
+
+        Otherwise with stored ones, or empty.
+        """
         ...
 
 

@@ -1,9 +1,9 @@
 """Question forms that compare: preference, choice, best and worst, and reference.
 
-The stored answer refers to the stored pair, whichever reply stood on the left: 1 the first is better, 0 neither, -1
-the second. `ChoiceSheet` has no “the same” and stores the reason as the rating's comment. `ReferenceSheet` asks for
-the better reply and for scores; a participant whose direction and scores contradict each other is asked once, and
-may keep both.
+The stored answer refers to the stored pair, whichever reply was on the left: 1 the first is better, 0 neither, -1 the
+second. `ChoiceSheet` has no “the same” and stores the reason as the rating's comment. `ReferenceSheet` asks for the
+better reply and for scores; a participant whose direction and scores contradict each other is asked once, and may keep
+both.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class PairForm(forms.Form):
 
     def __init__(self, context: FormContext, data: Mapping[str, Any] | None = None) -> None:
         [*slots] = context.judgement.slots
-        # Of two slots the first stands on side A; of one item the order was drawn.
+        # The first of two slots is on side A; for an item the order was drawn.
         self.is_flipped = len(slots) == 1 and slots[0].is_flipped
         rating = context.judgement.rating
         if data is None and rating is not None:
@@ -108,7 +108,7 @@ class PairForm(forms.Form):
 
 @register_sheet
 class PairSheet:
-    """A row of A, Same and B for each question."""
+    """Form with A, Same and B for each question."""
 
     name = "pair"
 
@@ -118,7 +118,7 @@ class PairSheet:
 
 @dataclass(frozen=True, slots=True)
 class ReasonShown:
-    """The box for the reason, below the questions."""
+    """Box for the reason, below the questions."""
 
     number: int
     answer: str
@@ -161,7 +161,7 @@ class ChoiceForm(PairForm):
 
     @property
     def reason(self) -> ReasonShown:
-        """The reason as the page shows it."""
+        """The reason as shown on the page."""
         answer = str(self.data.get("comments", "")) if self.is_bound else ""
         errors = [str(error) for error in self.errors.get("comments", [])]
         return ReasonShown(len(self.shown_questions) + 1, answer, errors)
@@ -173,7 +173,7 @@ class ChoiceForm(PairForm):
 
 @register_sheet
 class ChoiceSheet:
-    """A row of A and B for each question, and a box for the reason."""
+    """Form with A and B for each question, and a box for the reason."""
 
     name = "choice"
 
@@ -183,7 +183,7 @@ class ChoiceSheet:
 
 @dataclass(frozen=True, slots=True)
 class EndShown:
-    """The choice of the best or the worst reply; `given` is the letter of one or empty."""
+    """Choice of the best or the worst reply; `given` is a letter or empty."""
 
     number: int
     name: str
@@ -203,7 +203,7 @@ class EndShown:
 
 
 class BestWorstForm(forms.Form):
-    """Fields `best` and `worst`, each the letter of a reply on the page."""
+    """Form with fields `best` and `worst`, each the letter of a reply."""
 
     comment = ""
 
@@ -221,7 +221,7 @@ class BestWorstForm(forms.Form):
             self.fields[name] = forms.CharField(required=False)
 
     def clean(self) -> None:
-        """Add errors of choices that are missing or alike."""
+        """Add errors of missing or equal choices."""
         self.refuse(validate_ends(self.answers))
 
     def to_page_value(self, number: float) -> str:
@@ -230,7 +230,7 @@ class BestWorstForm(forms.Form):
 
     @property
     def answers(self) -> dict[str, float]:
-        """Numbers of the chosen replies in their item, and of those between."""
+        """Numbers of the chosen replies in their item, and of the others."""
         number_of = dict(zip(self.sides, self.numbers, strict=True))
         sent = {name: self.cleaned_data.get(name, "") for name in (BEST, WORST)}
         chosen = {name: number_of[side] for name, side in sent.items() if side in number_of}
@@ -244,7 +244,7 @@ class BestWorstForm(forms.Form):
                 self.add_error(name if name in self.fields else None, message)
 
     def questions(self) -> list[EndShown]:
-        """Return both choices as the page shows them."""
+        """Return both choices as shown on the page."""
         ends = ((1, BEST, _("The best text")), (2, WORST, _("The worst text")))
         sent = self.data if self.is_bound else {}
         errors = {name: [str(error) for error in self.errors.get(name, [])] for _number, name, _title in ends}
@@ -253,7 +253,7 @@ class BestWorstForm(forms.Form):
 
 @register_sheet
 class BestWorstSheet:
-    """A row of letters for the best reply, and one for the worst."""
+    """Form with letters for the best reply, and for the worst."""
 
     name = "best_worst"
     scripted_fields = (BEST, WORST)
@@ -271,7 +271,10 @@ _DIRECTIONS = {"better": BETTER, "same": SAME, "worse": WORSE}
 
 @dataclass(frozen=True, slots=True)
 class DirectionShown:
-    """First question of the page, about the better of the two; `given` is empty or one of three directions."""
+    """First question of the page: which reply is better.
+
+    `given` is empty or one of three directions.
+    """
 
     answer: str
     errors: list[str]
@@ -280,7 +283,10 @@ class DirectionShown:
 
 
 class ReferenceForm(RatingForm):
-    """Fields `direction`, `reference_score` (sent only after a change), and one for each question."""
+    """Form with `direction`, `reference_score`, and one field per question.
+
+    `reference_score` is sent only after a change.
+    """
 
     def __init__(self, context: FormContext, data: Mapping[str, Any] | None = None) -> None:
         item = context.judgement.slots[0].item
@@ -290,7 +296,7 @@ class ReferenceForm(RatingForm):
         if data is None and rating is not None:
             names = {number: name for name, number in _DIRECTIONS.items()}
             stored = {**rating.answers, "direction": names.get(rating.answers.get("direction"), "")}
-            # A contradiction that the participant confirmed once is not asked about again.
+            # A contradiction that the participant has confirmed is not reported again.
             data = {**stored, "_asked": "1" if rating.answers.get("kept_both") else ""}
         protocol = protocols.get(context.judgement.slots[0].task.participant.study.protocol)
         hidden_keys = protocol.not_asked(context.version, item)
@@ -302,7 +308,10 @@ class ReferenceForm(RatingForm):
         self.contradiction = ""
 
     def clean(self) -> None:
-        """Read the answers; ask once if the direction contradicts the scores."""
+        """Parse the answers.
+
+        It asks once if the direction contradicts the scores.
+        """
         super().clean()
         direction = _DIRECTIONS.get(self._sent("direction"))
         if direction is None:
@@ -339,7 +348,7 @@ class ReferenceForm(RatingForm):
 
     @property
     def points(self) -> list[tuple[int, bool]]:
-        """The points of the known reply's score, and which of them is chosen."""
+        """The points of the known reply's score, with the chosen one."""
         chosen = self._sent("reference_score") or f"{self.known_score:g}"
         points = range(round(self.low), round(self.high) + 1)
         return [(point, str(point) == chosen) for point in points]
@@ -351,7 +360,7 @@ class ReferenceForm(RatingForm):
 
     @property
     def direction(self) -> DirectionShown:
-        """The question which of the two is better."""
+        """The question which of the two replies is better."""
         answer = self._sent("direction")
         return DirectionShown(answer, [self.direction_error] if self.direction_error else [])
 
@@ -362,7 +371,7 @@ class ReferenceForm(RatingForm):
 
     def questions(self) -> list[FormQuestion]:  # type: ignore[override]
         """Return the questions in order."""
-        questions = super().questions()  # reads the answers, so that the direction's error is known
+        questions = super().questions()  # parse the answers, so that the direction's error is known
         return [self.direction, *questions]
 
     def _sent(self, name: str) -> str:
@@ -388,7 +397,7 @@ def _contradiction(direction: int, overall: float, known: float) -> str:
 
 @register_sheet
 class ReferenceSheet:
-    """Better, the same or worse; the known reply's score; the study's questions."""
+    """Form with the direction, the known reply's score, and the study's questions."""
 
     name = "reference"
     scripted_fields = ()

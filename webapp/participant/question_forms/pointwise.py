@@ -1,4 +1,4 @@
-"""Question forms about single things: scales, labels, check boxes, and errors in a text."""
+"""Question forms about single things: scales, labels, boxes, errors."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MARKED = 0.3
 
 @register_sheet
 class ScalesSheet:
-    """A row of numbers for each question."""
+    """Form with a row of numbers for each question."""
 
     name = "scales"
 
@@ -40,7 +40,7 @@ class ScalesSheet:
 
 @dataclass(frozen=True, slots=True)
 class ChoiceShown:
-    """The one question of the page: its options, and which are ticked."""
+    """The single question of the page: its options, and the ticked ones."""
 
     options: list[tuple[Question, bool]]
     n_to_choose: int
@@ -55,7 +55,7 @@ class ChoiceShown:
 
 
 class ChooseForm(forms.Form):
-    """One field, `chosen`, sent once for every option that is ticked."""
+    """Form with one field, `chosen`, sent for every ticked option."""
 
     comment = ""
 
@@ -73,7 +73,7 @@ class ChooseForm(forms.Form):
 
     @property
     def answers(self) -> dict[str, float]:
-        """1 for what is ticked, 0 for the rest."""
+        """1 for ticked options, 0 for others."""
         return {question.key: int(question.key in self.chosen) for question in self.shown_questions}
 
     def refuse(self, errors: Mapping[str, str]) -> None:
@@ -81,14 +81,14 @@ class ChooseForm(forms.Form):
         self.wrong = next(iter(errors.values()), "")
 
     def questions(self) -> list[ChoiceShown]:
-        """Return the question as the page shows it."""
+        """Return the question as shown on the page."""
         options = [(question, question.key in self.chosen) for question in self.shown_questions]
         return [ChoiceShown(options, self.n_to_choose, [self.wrong] if self.wrong else [])]
 
 
 @register_sheet
 class ChooseSheet:
-    """Things to choose from, in one list."""
+    """Form with a list of options to choose from."""
 
     name = "choose"
     scripted_fields = ()
@@ -104,10 +104,10 @@ class ChooseSheet:
 
 @dataclass(frozen=True, slots=True)
 class MarksShown:
-    """The one question of the page: its labels and which are ticked.
+    """The single question of the page: its labels, and the ticked ones.
 
     Attributes:
-        steps: the labelled steps of the trace; `boxes` of each has its labels: what is sent, the title, and if ticked.
+        steps: the labelled steps of the trace; `boxes` of each has its labels with value, title and state.
     """
 
     labels: list[tuple[Question, bool]]
@@ -120,12 +120,15 @@ class MarksShown:
 
     @property
     def has_meanings(self) -> bool:
-        """True if the study explains the meaning of any label."""
+        """True if the study explains any label."""
         return any(label.help for label, _is_true in self.labels)
 
 
 class MarksForm(forms.Form):
-    """The fields `marks`, for the reply, and `steps`; each is sent once for every label that is ticked, or for none."""
+    """Form with `marks` for the reply, and `steps`.
+
+    Each is sent for every ticked label, or for none.
+    """
 
     comment = ""
 
@@ -146,7 +149,10 @@ class MarksForm(forms.Form):
         self.wrong = ""
 
     def clean(self) -> None:
-        """Add an error if nothing is ticked, or “None of these” together with other labels."""
+        """Add an error if nothing is ticked, or contradictory labels are.
+
+        “None of these” contradicts other labels.
+        """
         known = set(self.marks) & {question.key for question in self.shown_questions}
         if NONE in self.marks and known:
             self.refuse({"marks": _("“None of these” cannot be combined with others. Untick one.")})
@@ -157,7 +163,7 @@ class MarksForm(forms.Form):
 
     @property
     def answers(self) -> dict[str, Any]:
-        """1 for every label that is ticked, 0 for the others; and the labels of steps, if they are asked."""
+        """1 for ticked labels, 0 for others; and the labels of steps, if asked."""
         steps = {STEPS: self.step_codes} if self.trace else {}
         return {**{question.key: int(question.key in self.marks) for question in self.shown_questions}, **steps}
 
@@ -166,7 +172,7 @@ class MarksForm(forms.Form):
         self.wrong = next(iter(errors.values()), "")
 
     def questions(self) -> list[MarksShown]:
-        """Return the labels as the page shows them."""
+        """Return the labels as shown on the page."""
         if self.is_bound:
             self.is_valid()
         labels, errors = (
@@ -183,7 +189,7 @@ class MarksForm(forms.Form):
 
 @register_sheet
 class MarksSheet:
-    """Check boxes; “None of these” clears the rest."""
+    """Form with check boxes; “None of these” clears the others."""
 
     name = "marks"
     scripted_fields = ()
@@ -209,11 +215,11 @@ SEVERITY_WORDS = {
 
 @dataclass(frozen=True, slots=True)
 class SpansShown(MarksShown):
-    """The one question of the page: the words of the reply, and its errors so far.
+    """The single question of the page: the reply's words, and its errors.
 
     Attributes:
-        words: each with what stands before it, and the offsets of its beginning and end.
-        spans: of each error how it is sent, the words, its kind and its severity.
+        words: each word with the text before it, and its start and end offsets.
+        spans: each error with its submitted form, words, kind and severity.
     """
 
     anchor: str = "span-first"
@@ -223,12 +229,15 @@ class SpansShown(MarksShown):
 
     @property
     def sent(self) -> str:
-        """All errors as they are sent."""
+        """All errors in their submitted form."""
         return ";".join(code for code, *_words in self.spans)
 
 
 class SpansForm(MarksForm):
-    """Errors in one field, `spans`, and a box for none. Without scripts, buttons add and remove errors."""
+    """Form with errors in `spans`, and a box for none.
+
+    Without scripts, buttons add and remove errors.
+    """
 
     def __init__(self, context: FormContext, data: Mapping[str, Any] | None = None) -> None:
         rating, turn = context.judgement.rating, context.judgement.turn
@@ -247,7 +256,7 @@ class SpansForm(MarksForm):
         self.spans, self.cannot = spans_read(self.codes, turn.text, {label.key for label in self.shown_questions})
 
     def clean(self) -> None:
-        """Show added and removed errors before storing anything."""
+        """Apply added and removed errors before storing anything."""
         if self.is_edited:
             self.refuse({SPANS: self.cannot})
             self.add_error(None, self.cannot)
@@ -258,7 +267,7 @@ class SpansForm(MarksForm):
         return {SPANS: [*self.codes, *([NONE] if self.is_none else [])]}
 
     def questions(self) -> list[MarksShown]:
-        """Return the reply's words and its errors as the page shows them."""
+        """Return the reply's words and errors as shown on the page."""
         titles = {label.key: label.title for label in self.shown_questions}
         spans = [
             (span_code(span), self.text[span.start : span.end], titles[span.category], SEVERITY_WORDS[span.severity])
@@ -271,7 +280,7 @@ class SpansForm(MarksForm):
 
 @register_sheet
 class SpansSheet:
-    """Words of a reply to mark, each error with its kind and severity."""
+    """Form with the words of a reply, to mark errors by kind and severity."""
 
     name = "spans"
     scripted_fields = ()

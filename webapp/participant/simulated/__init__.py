@@ -1,8 +1,8 @@
 """Scripted participants, who use public pages, forms and the chat's socket.
 
-For `manage.py rehearse`, and for tests. They have one scripted action for each step of a protocol (`steps.py`), so
-they can complete every protocol of known steps. They write in the language of the study, and their ratings are
-simple opinions (`answers.py`): their data are marked synthetic and say nothing about a bot.
+`manage.py rehearse` and tests use them. They have one scripted action for each step of a protocol (`steps.py`), so they
+can complete every protocol of known steps. They write in the language of the study. Their ratings are simple opinions
+(`answers.py`): their data are marked synthetic and say nothing about a bot.
 """
 
 from __future__ import annotations

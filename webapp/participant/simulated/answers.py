@@ -1,6 +1,7 @@
-"""Texts and answers of scripted participants; what they write and like is in `chatbots/participants/scripted.py`.
+"""Texts and answers of scripted participants.
 
-Ratings come from simple counts that say nothing about a bot.
+Ratings come from simple counts that say nothing about a bot. The participants' messages and opinions are in
+`chatbots/participants/scripted.py`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from webapp.participant.simulated.client import StudyClient
 
 _COMMENT = "Written by a scripted participant."
 _SCRIPT_FILE = "scripted_participant.txt"
-"""In a language's folder: a comment, then chats, one message a line, with a blank line between them."""
+"""Script in a language's folder: a comment, then chats with one message per line, separated by blank lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class ScriptedTexts:
     """Texts that a scripted participant may write.
 
     Attributes:
-        lines: one person's messages, talk by talk.
+        lines: one speaker's messages, by conversation.
         comment: text for text boxes; at least three words, as some boxes require a reason.
     """
 
@@ -36,7 +37,10 @@ class ScriptedTexts:
 
 @cache
 def script_in(language: str) -> ScriptedTexts:
-    """Return the script in the language of a study: of the everyday corpus in English, else of a few talks of ours."""
+    """Return the script in a study's language.
+
+    In English it comes from the everyday corpus, otherwise from a few conversations of ours.
+    """
     if language == "en":
         return ScriptedTexts(everyday_messages(), _COMMENT)
     file = settings.LOCALE_PATHS[0] / to_locale(language) / _SCRIPT_FILE
@@ -48,16 +52,18 @@ _ALIKE = 0.1
 
 
 class ScriptedPerson(ScriptedCharacter):
-    """Scripted participant with an HTTP client and answers; all choices are drawn from `seed`.
+    """Scripted participant with an HTTP client and answers.
+
+    All choices are drawn from `seed`.
 
     Args:
         lines: conversations to take messages from, each a list of one speaker's messages.
         comment: text for text boxes.
 
     Attributes:
-        n_more: greatest number of messages beyond the required ones.
-        said, heard: messages and their replies in the chat, so far.
-        n_exchanges: messages that were answered, in all chats; one that two chatbots answered counts once.
+        n_more: maximum number of messages beyond the required ones.
+        said, heard: messages and replies in the chat so far.
+        n_exchanges: answered messages in all chats; a message answered by two chatbots counts once.
     """
 
     def __init__(
@@ -78,16 +84,19 @@ class ScriptedPerson(ScriptedCharacter):
         self.n_exchanges = 0
 
     def answer(self, question: str, choices: list[str]) -> str:
-        """Choose by the messages said and heard."""
+        """Choose by the messages sent and received."""
         return self.choose(Impression.from_replies(self.said, self.heard), question, choices)
 
     def choose(self, impression: Impression, question: str, choices: list[str]) -> str:
-        """Choose the point of a scale that is nearest to the opinion."""
+        """Choose the point of a scale nearest to the opinion."""
         opinion = self.opinion(impression, question)
         return choices[max(0, min(len(choices) - 1, round(opinion * (len(choices) - 1))))]
 
     def prefer(self, message: str, heard: list[str], question: str, choices: list[str]) -> str:
-        """Choose between two that were heard, the first choice for the first; one in the middle is for neither."""
+        """Choose between two replies; the first choice is for the first.
+
+        A middle choice is for neither.
+        """
         first, second = (Impression.from_replies([message], [text]) for text in heard)
         return self.between(first, second, question, choices)
 
@@ -100,11 +109,17 @@ class ScriptedPerson(ScriptedCharacter):
         return choices[0] if ahead > 0 else choices[-1]
 
     def ranked(self, message: str, heard: list[str], choices: list[str]) -> list[str]:
-        """Put the choices in order, the best first; each stands for one text that was heard."""
+        """Order the choices, best first.
+
+        Each belongs to one received text.
+        """
         liking = [Impression.from_replies([message], [text]).overall + self.rng.gauss(0, NOISE_SD) for text in heard]
         return [choices[index] for index in sorted(range(len(choices)), key=lambda index: -liking[index])]
 
     def favourites(self, options: list[str], n: int) -> list[str]:
-        """Choose `n` of several: some options are liked by many, and everybody likes some more than others do."""
+        """Choose `n` options.
+
+        Some are liked by many, and individual tastes differ.
+        """
         liking = {option: random.Random(option).gauss(0, 1) + self.rng.gauss(0, 1) for option in options}
         return sorted(options, key=liking.__getitem__, reverse=True)[:n]

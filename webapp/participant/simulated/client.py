@@ -19,28 +19,31 @@ from websockets.typing import Origin
 
 Frame = dict[str, Any]
 PATIENCE_S = 150.0
-"""Longest wait for a reply; after that the participant gives up."""
+"""Maximum wait for a reply; then the participant gives up."""
 
 
 @cache
 def _certificates() -> ssl.SSLContext:
-    """Return the trusted certificates, cached because reading them takes 20 ms per client."""
+    """Return the trusted certificates.
+
+    Cached, because reading them takes 20 ms per client.
+    """
     return httpx.create_ssl_context()
 
 
 class StepRefused(Exception):
-    """A page rejected the participant; the message names the page and the reason."""
+    """Raised if a page rejected the participant; names page and reason."""
 
 
 class PageForm(HTMLParser):
-    """The fields of one form that a page posts.
+    """Fields of one form that a page posts.
 
     Attributes:
         hidden: values of hidden fields.
-        choices: of each row of radio buttons and each list, in order.
-        boxes: of each row of check boxes, in order.
-        numbers: smallest and largest value of each number box.
-        texts: names of boxes for text.
+        choices: choices of each row of radio buttons and each list, in order.
+        boxes: boxes of each row of check boxes, in order.
+        numbers: minimum and maximum of each number box.
+        texts: names of text boxes.
     """
 
     def __init__(self, page_url: str, action_ends_with: str) -> None:
@@ -59,7 +62,7 @@ class PageForm(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         values = {key: value or "" for key, value in attrs}
         if tag == "form" and self.action is None and values.get("method") == "post":
-            # A form without an action is sent to its own page.
+            # A form without an action is posted to its own page.
             action = urljoin(self.page_url, values.get("action", ""))
             if urlsplit(action).path.endswith(self.action_ends_with):
                 self.action, self._inside = action, True
@@ -87,7 +90,10 @@ class PageForm(HTMLParser):
             self._inside = False
 
     def fed(self, page: str) -> PageForm:
-        """Read the page and return this form; `action` stays None if the page has no such form."""
+        """Parse the page and return this form.
+
+        `action` stays None if the page has no such form.
+        """
         self.feed(page)
         return self
 
@@ -95,8 +101,8 @@ class PageForm(HTMLParser):
         """Return an answer for every field.
 
         Args:
-            answer: from a field's name and its choices to the chosen one.
-            text: for every box for text.
+            answer: function from a field's name and its choices to the chosen one.
+            text: text for every text box.
         """
         answers: dict[str, str | list[str]] = dict.fromkeys(self.texts, text)
         answers |= {name: answer(name, choices) for name, choices in self.choices.items()}
@@ -139,7 +145,7 @@ class PageTexts(HTMLParser):
 
 @dataclass
 class StudyClient:
-    """One browser, as far as the server can tell: cookies, forms, a socket.
+    """Browser as the server sees it: cookies, forms, a socket.
 
     Args:
         base_url: e.g. "http://127.0.0.1:8000".
@@ -161,7 +167,7 @@ class StudyClient:
         await self.http.aclose()
 
     async def enter(self) -> None:
-        """Open the link, agree, and continue to the first page of a task."""
+        """Open the link, consent, and go to the first page of a task."""
         page = await self._ask("GET", f"/s/{self.study_key}/", params=self.query)
         form = self._form(page, "/start/")
         self._arrive(await self._post(form, {"consent": "on", "notice": "on"}, page))
@@ -185,7 +191,7 @@ class StudyClient:
 
     @property
     def step(self) -> str:
-        """Step of the current page; empty if the page belongs to none."""
+        """Step of the current page; empty if the page belongs to no step."""
         match self._path:
             case ["chat", _id]:
                 return "chat"
@@ -208,7 +214,7 @@ class StudyClient:
         return self._form(self.page, action_ends_with)
 
     async def send(self, form: PageForm, values: Mapping[str, str | list[str]]) -> httpx.Response:
-        """Send a form of the page with these values, and return the resulting page."""
+        """Submit a form of the page and return the resulting page."""
         return self._arrive(await self._post(form, values, self.page))
 
     def _arrive(self, page: httpx.Response) -> httpx.Response:
@@ -218,10 +224,10 @@ class StudyClient:
         return page
 
     def socket(self, conversation_id: str = "") -> connect:
-        """Return a chat's socket, not yet open: `async with doors.socket() as ws`.
+        """Return a chat's socket, not yet open: `async with client.socket() as ws`.
 
         Args:
-            conversation_id: of one that is named on a page of several; that of the chat's page if none is given.
+            conversation_id: id of a chat on a page of several; by default that of the chat's page.
         """
         cookies = "; ".join(f"{c.name}={c.value}" for c in self.http.cookies.jar)
         url = self.base_url.replace("http", "ws", 1) + f"/ws/chat/{conversation_id or self.conversation_id}/"
@@ -238,12 +244,14 @@ class StudyClient:
         comments: str = "",
         besides: Callable[[PageForm], Mapping[str, str | list[str]]] = lambda _page_form: {},
     ) -> str:
-        """Fill in the rating form and return the page after it, with the completion code if this was the last chat.
+        """Fill in the rating form and return the page after it.
+
+        If this was the last chat, that page has the completion code.
 
         Args:
-            answer: from a question's field name and its choices to the chosen one.
-            comments: written in every box for text.
-            besides: from the form to answers in place of those.
+            answer: function from a question's field name and its choices to the chosen one.
+            comments: text for every text box.
+            besides: function from the form to answers that replace these.
         """
         await self.open(f"/chat/{self.conversation_id}/rate/")
         form = self.form("/rate/")
@@ -265,7 +273,7 @@ class StudyClient:
         return await self._ask("POST", form.action, data={**form.hidden, **values}, headers={"Referer": str(page.url)})
 
     async def _ask(self, method: str, address: str, **request: Any) -> httpx.Response:
-        """Send a request; when the server is busy, retry after the time it gives."""
+        """Send a request; if the server is busy, retry when it says."""
         async with asyncio.timeout(PATIENCE_S):
             while True:
                 answer = await self.http.request(method, address, **request)
@@ -276,7 +284,7 @@ class StudyClient:
 
 
 async def say(socket: ClientConnection, text: str) -> list[Frame]:
-    """Send one message and return every frame up to its reply, or to the error it meets.
+    """Send one message and return every frame up to its reply or error.
 
     Frames may arrive twice, so a reply counts by its number. One that is in a history, as after a second try that
     was answered at once, is returned as a reply behind it.
@@ -302,10 +310,10 @@ async def say(socket: ClientConnection, text: str) -> list[Frame]:
 
 
 async def frames_until(socket: ClientConnection, *types: str) -> list[Frame]:
-    """Receive frames up to and including the first of one of these types.
+    """Receive frames up to and including the first of these types.
 
     Raises:
-        StepRefused: if none came in `PATIENCE_S`.
+        StepRefused: if none came within `PATIENCE_S`.
     """
     received: list[Frame] = []
     try:

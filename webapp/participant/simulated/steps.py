@@ -1,4 +1,6 @@
-"""Scripted participants, and their actions: one function for each step.
+"""Scripted participants, and their actions: one function per step.
+
+An action ends on the page after its step.
 
 An action ends on the page after its step.
 """
@@ -30,7 +32,7 @@ _MOST_REFUSED = 3
 
 
 def _by_chance(page_form: PageForm, person: ScriptedPerson) -> dict[str, str | list[str]]:
-    """Answer text fields and boxes, without any opinion."""
+    """Fill in text fields and boxes at random."""
     answers: dict[str, str | list[str]] = dict.fromkeys(page_form.texts, person.comment)
     answers |= {
         name: person.rng.sample(options, person.rng.randint(1, len(options)))
@@ -40,7 +42,10 @@ def _by_chance(page_form: PageForm, person: ScriptedPerson) -> dict[str, str | l
 
 
 def _attentive(page_form: PageForm, rng: random.Random) -> dict[str, str | list[str]]:
-    """Return the page's hidden answers that pass its attention checks; some participants ignore them."""
+    """Return the page's hidden answers to its attention checks.
+
+    Some participants ignore them.
+    """
     right: dict[str, str | list[str]] = {}
     for name, value in page_form.hidden.items():
         if name.startswith("_right_") and rng.random() < _ATTENTIVE:
@@ -62,7 +67,10 @@ async def questions(person: ScriptedPerson) -> None:
 
 
 async def chat(person: ScriptedPerson) -> None:
-    """Write messages and vote until the chat may be rated, and a little longer; go to the form."""
+    """Write messages and vote until the chat can be rated.
+
+    Continue a little, then go to the form.
+    """
     person.said, person.heard = [], []
     person.begin()
     n_extra = person.rng.randint(0, person.n_more)
@@ -81,7 +89,7 @@ async def chat(person: ScriptedPerson) -> None:
                 if last.get("partner"):
                     await _without_partner(person, last["can"])
                     return
-                if "rewrite" in last.get("can", ()):  # a filter refused the message: say something else, or end
+                if "rewrite" in last.get("can", ()):  # a filter refused the message: send another one, or end
                     n_refused += 1
                     if n_refused <= _MOST_REFUSED:
                         continue
@@ -105,11 +113,14 @@ async def chat(person: ScriptedPerson) -> None:
 
 
 async def _partner_is_here(person: ScriptedPerson, socket: ClientConnection) -> bool:
-    """Wait for a person as partner, and for the message of one who writes first; False if nobody came."""
+    """Wait for a person as partner, and for their first message if due.
+
+    False if nobody came.
+    """
     state, is_addressed = "waiting", False
     while state == "waiting":
         frames = await frames_until(socket, "waiting", "error")
-        # The partner's first message may come before the page is told of the partner.
+        # The partner's first message may arrive before the page learns of the partner.
         is_addressed |= any(frame["type"] == "reply" or bool(frame.get("turns")) for frame in frames)
         frame = frames[-1]
         if frame["type"] == "error":
@@ -151,7 +162,10 @@ async def _aside(person: ScriptedPerson, page: str) -> None:
 
 
 async def _mark(person: ScriptedPerson, socket: ClientConnection, turn: int) -> None:
-    """Label a reply if the page asks for it; some participants leave that for later."""
+    """Label a reply if the page asks for it.
+
+    Some participants postpone it.
+    """
     requested = re.search(r' data-marks="([^"]*)"', person.doors.page.text)
     if requested is None or (requested[1] != "all" and str(turn) not in requested[1].split()):
         return
@@ -169,7 +183,7 @@ async def _vote(person: ScriptedPerson, socket: ClientConnection, turn: int) -> 
 
 
 async def arena(person: ScriptedPerson) -> None:
-    """Write the same messages to both chatbots and choose the one that made the better impression."""
+    """Write the same messages to both chatbots and choose the better one."""
     doors = person.doors
     page_form = doors.form("/arena/")
     chats = re.findall(r'data-conversation="([^"]+)"', doors.page.text)
@@ -208,7 +222,7 @@ async def arena(person: ScriptedPerson) -> None:
 
 
 async def picks(person: ScriptedPerson) -> None:
-    """Write to both chatbots and pick the reply that makes the better impression, turn by turn; then end the chat."""
+    """Pick the better of two replies, turn by turn, then end the chat."""
     doors = person.doors
     page_form = doors.form("/picks/")
     chats = re.findall(r'data-conversation="([^"]+)"', doors.page.text)
@@ -289,7 +303,7 @@ def _sheet_of(page: str) -> Sheet:
 
 
 async def quiz(person: ScriptedPerson) -> None:
-    """Answer the quiz with the right answers that the page gives scripted participants."""
+    """Answer the quiz with the right answers hidden in the page."""
     page_form = person.doors.form("/quiz/")
     answers = {
         name: page_form.hidden.get(f"_right_{name}") or person.rng.choice(choices)
@@ -301,7 +315,7 @@ async def quiz(person: ScriptedPerson) -> None:
 
 
 async def practice(person: ScriptedPerson) -> None:
-    """Answer a practice pair with the right answers that the page gives scripted participants."""
+    """Answer a practice pair with the right answers hidden in the page."""
     page_form = person.doors.form("/practice/")
     right = dict(parse_qsl(page_form.hidden.get("_right", "")))
     answers = {name: right.get(name) or person.rng.choice(choices) for name, choices in page_form.choices.items()}
@@ -324,12 +338,12 @@ STEP_SCRIPTS: dict[str, StepScript] = {
 
 
 _MOST_PAGES = 1000
-"""Maximum pages per participant; more would mean a redirect loop."""
+"""Maximum number of pages per participant; more would mean a redirect loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptedVisit:
-    """Work of a scripted participant: messages that were answered, and pages of other steps."""
+    """Scripted participant's work: answered messages, and other pages."""
 
     n_exchanges: int
     n_pages: int
@@ -339,7 +353,7 @@ class ScriptedParticipant(ScriptedPerson):
     """Scripted participant who completes all steps of a protocol."""
 
     async def play(self) -> ScriptedVisit:
-        """Enter and complete every step until the end.
+        """Enter and complete every step.
 
         Raises:
             StepRefused: if a page did not let the participant through, or the bot failed.
@@ -355,7 +369,7 @@ class ScriptedParticipant(ScriptedPerson):
                 return ScriptedVisit(self.n_exchanges, n_pages)
             if step not in STEP_SCRIPTS:
                 page, known = self.doors.page, ", ".join(sorted(STEP_SCRIPTS))
-                raise StepRefused(f"led to {page.url.path} ({page.status_code}), which is none of the steps {known}")
+                raise StepRefused(f"led to {page.url.path} ({page.status_code}), which is not one of the steps {known}")
             await STEP_SCRIPTS[step](self)
         raise StepRefused(f"no end after {_MOST_PAGES} pages; the last was {self.doors.page.url.path}")
 
@@ -371,7 +385,7 @@ async def rehearse(
     at_once: int = 8,
     on_played: Callable[[ScriptedVisit | Exception], None] = lambda _played: None,
 ) -> list[ScriptedVisit | Exception]:
-    """Send `n_people` scripted participants through a study, `at_once` side by side."""
+    """Run `n_people` scripted participants through a study, `at_once` in parallel."""
     gate = asyncio.Semaphore(at_once)
 
     async def play_one(number: int) -> ScriptedVisit | Exception:

@@ -27,7 +27,7 @@ from webapp.studies.recruitment.links import step_reached
 
 @dataclass(frozen=True)
 class Standing:
-    """A participant's progress in one task of a study; a new visitor has none of the last three values.
+    """A participant's progress in one task of a study.
 
     It reads the database at most once for each property, so a page makes another one after a write.
     """
@@ -44,12 +44,18 @@ class Standing:
 
     @property
     def is_chat_open(self) -> bool:
-        """True until the chat is rated or left; a chat can stay open after its task."""
+        """True until the chat is rated or left.
+
+        A chat can stay open after its task.
+        """
         return self.conversation is not None and self.conversation.state == Conversation.State.OPEN
 
     @property
     def version(self) -> StudyVersion:
-        """The study's version that the task follows; the newest for a new visitor."""
+        """The study's version that the task follows.
+
+        The newest for a new visitor.
+        """
         return self.task.version if self.task else self.study.version
 
     @cached_property
@@ -71,10 +77,12 @@ class Standing:
 
 
 class ParticipantStep(ABC):
-    """Base of a step. A subclass has `get`, and `post` if its page sends a form.
+    """Base of a step.
 
-    The registry holds one object for all participants. Each request gets an object of its own, with the attributes
-    `request`, `visit`, `row` and `standing`.
+    A subclass has `get`, and `post` if its page sends a form.
+
+    The registry has one object for all participants. Each request gets its own object, with the attributes `request`,
+    `visit`, `row` and `standing`.
     """
 
     name: str
@@ -82,7 +90,7 @@ class ParticipantStep(ABC):
     request: HttpRequest
     visit: ParticipantRequest
     row: Study | Task | Conversation
-    """Row that the page's address names."""
+    """Row named by the page's address."""
     standing: Standing
 
     @property
@@ -91,7 +99,10 @@ class ParticipantStep(ABC):
         return self.name
 
     def is_applicable(self, standing: Standing) -> bool:
-        """Return True if the step applies to the participant; by default, while the task is open."""
+        """Return True if the step applies to the participant.
+
+        By default, while the task is open.
+        """
         return standing.is_open
 
     def is_completed(self, standing: Standing) -> bool:
@@ -99,7 +110,10 @@ class ParticipantStep(ABC):
         return False
 
     def is_open(self, standing: Standing) -> bool:
-        """Return True if the page may be shown; by default, if it is the participant's current step."""
+        """Return True if the page can be shown.
+
+        By default, if it is the participant's current step.
+        """
         step = next_step(standing)
         return step is not None and step.name == self.name
 
@@ -117,10 +131,12 @@ class ParticipantStep(ABC):
 
     @classmethod
     def view(cls, access: Callable[[View], View]) -> View:
-        """Return the view of the page, which redirects to the current step if this one is not open.
+        """Return the view of the page.
+
+        It redirects to the current step if this one is not open.
 
         Args:
-            access: decorator that finds the row and refuses all but its own participant.
+            access: decorator that loads the row and admits only its participant.
         """
 
         def view(request: HttpRequest, row: Study | Task | Conversation, visit: ParticipantRequest) -> HttpResponse:
@@ -139,7 +155,10 @@ class ParticipantStep(ABC):
         return require_http_methods(methods)(access(view))
 
     def render(self, **context: Any) -> HttpResponse:
-        """Return the step's template, rendered with this context and what every page of a step shows."""
+        """Render the step's template with this context.
+
+        What all steps show is added.
+        """
         progress = self.standing
         common = {
             **study_texts(progress.study, progress.version),
@@ -179,16 +198,22 @@ class TaskStep(ParticipantStep):
 
     @property
     def attempt(self) -> int:
-        """Number of the attempt that the sent form was shown for; 0 if it names none."""
+        """Number of the attempt that the submitted form was for.
+
+        0 if it names none.
+        """
         sent = self.request.POST.get("_attempt", "")
         return int(sent) if sent in ("1", "2") else 0
 
 
 class ConversationStep(ParticipantStep):
-    """Base of a step with a page of the chat, applicable while the chat is open."""
+    """Base of a step with a page of the chat.
+
+    It is applicable while the chat is open.
+    """
 
     route: str
-    """End of the address, after that of the chat."""
+    """End of the address, after the chat's."""
 
     @property
     def conversation(self) -> Conversation:
@@ -226,7 +251,7 @@ def steps_of(study: Study) -> list[ParticipantStep]:
 
 
 def next_step(progress: Standing) -> ParticipantStep | None:
-    """Return the first step of the study's protocol that is applicable and not completed.
+    """Return the first applicable, uncompleted step of the study's protocol.
 
     None at the end of a task that ended in nothing: the chatbot was swapped, or the place was lost.
     """
@@ -237,7 +262,7 @@ def next_step(progress: Standing) -> ParticipantStep | None:
 
 
 def standing_of(row: Study | Task | Conversation) -> Standing:
-    """Return the participant's progress in the task of a chat, in a task, or before any task of a study.
+    """Return the participant's progress by a chat, task or study.
 
     A task's progress is at its open chat, if it has one, else at the last.
     """
@@ -250,7 +275,7 @@ def standing_of(row: Study | Task | Conversation) -> Standing:
 
 
 def standing_open(participant: Participant) -> Standing | None:
-    """Return the participant's progress in their open chat or task; None if neither is open.
+    """Return the participant's progress in their open chat or task.
 
     A chat can stay open after its task if another visit took the task's place.
     """
@@ -261,8 +286,8 @@ def standing_open(participant: Participant) -> Standing | None:
 def to_next_step(progress: Standing, visit: ParticipantRequest, *, note: str = "") -> HttpResponse:
     """Redirect to the current step, with a note in its address.
 
-    A finished chat leads to the next one of its task. A task that ended without an outcome leads to the
-    participant's open task, else to the study's first page. It only reads: no task ends by opening a page.
+    A finished chat leads to the next one of its task. A task that ended without an outcome leads to the participant's
+    open task, else to the study's first page. It only reads: opening a page ends no task.
     """
     step = next_step(progress)
     if step is None:

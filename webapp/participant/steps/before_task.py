@@ -1,7 +1,7 @@
 """Steps before a task: consent, instructions, questionnaire, and quiz.
 
-The points of the instructions are the second half of the page that asks for consent. All answers of the quiz must
-be right, at the first or the second try.
+The instructions are the second half of the consent page. All quiz answers must be right, at the first or the second
+try.
 """
 
 from __future__ import annotations
@@ -65,7 +65,10 @@ class ConsentStep(ParticipantStep):
         return [path("s/<slug:study_key>/", self.view(study_page), name="entry")]
 
     def get(self) -> HttpResponse:
-        """Show consent and instructions. Creates nothing: link previews must not use up places."""
+        """Show consent and instructions.
+
+        Nothing is stored: link previews must not use up places.
+        """
         request, study = self.request, self.standing.study
         arrival = EntryRequest(request, study, self.visit, recruitment_read(study, request.GET))
         refusal = None
@@ -74,7 +77,7 @@ class ConsentStep(ParticipantStep):
         elif (moved := arrival.moved_page()) is not None:
             return moved
         else:
-            # "Read the consent again", of those who did not agree.
+            # "Read the consent again", for visitors who declined.
             ended = arrival.ended_page(may_agree="again" in request.GET)
             if ended is not None:
                 return ended
@@ -89,7 +92,7 @@ def entry_page(arrival: EntryRequest, **errors: Any) -> HttpResponse:
     """Return the page.
 
     Args:
-        errors: `page_error` above all of it, `consent_error` or `notice_error` beside that box.
+        errors: `page_error` above the whole page, `consent_error` or `notice_error` next to its box.
     """
     visit, recruitment = arrival.shown_visit, arrival.recruitment
     if lets_choose(arrival.study) and not recruitment.nonce:
@@ -99,7 +102,7 @@ def entry_page(arrival: EntryRequest, **errors: Any) -> HttpResponse:
     participant = arrival.participant if arrival.is_theirs and not errors else None
     going_on = standing_open(participant) if participant else None
     if going_on and going_on.task and recruitment.submission:
-        # Another visit of the same person is paid separately, and begins again.
+        # Another visit of the same participant is paid separately and starts again.
         going_on = going_on if going_on.task.submission == recruitment.submission else None
     step = next_step(going_on) if going_on else None
     context = {
@@ -124,7 +127,10 @@ def entry_page(arrival: EntryRequest, **errors: Any) -> HttpResponse:
 
 
 def _languages(arrival: EntryRequest) -> list[tuple[str, str, str]]:
-    """Return code, native name and address of each language; empty without a choice and after consent."""
+    """Return code, native name and address of each language.
+
+    Empty without a choice and after consent.
+    """
     person, offered = arrival.participant, arrival.study.values.texts.languages
     has_agreed = person is not None and person.consented_at is not None
     if len(offered) < 2 or has_agreed or arrival.request.method != "GET":
@@ -139,7 +145,10 @@ def _languages(arrival: EntryRequest) -> list[tuple[str, str, str]]:
 
 
 def _device_link(arrival: EntryRequest) -> str:
-    """Return the visitor's link for another device; empty if the study accepts all devices."""
+    """Return the visitor's link for another device.
+
+    Empty if the study accepts all devices.
+    """
     recruitment = arrival.study.values.recruitment
     needs_some = recruitment.least_width or recruitment.needs_keyboard
     return arrival.request.build_absolute_uri() if needs_some and arrival.request.method == "GET" else ""
@@ -147,7 +156,7 @@ def _device_link(arrival: EntryRequest) -> str:
 
 @register_step
 class InstructionsStep(ConsentStep):
-    """Instructions before the first task, on the page that asks for consent."""
+    """Instructions before the first task, on the consent page."""
 
     name = "instructions"
 
@@ -163,7 +172,10 @@ class InstructionsStep(ConsentStep):
 
 @register_step
 class QuestionnaireStep(TaskStep):
-    """Answer the version's questions, once for all tasks of a participant; stored answers cannot be changed here."""
+    """Questions before the task, once for all tasks of a participant.
+
+    Stored answers cannot be changed here.
+    """
 
     name = "questions"
 
@@ -205,7 +217,7 @@ class QuestionnaireStep(TaskStep):
 
 @register_step
 class QuizStep(TaskStep):
-    """Pass the quiz about the instructions, once for all tasks of a participant."""
+    """Quiz about the instructions, once for all tasks of a participant."""
 
     name = "quiz"
 
@@ -264,7 +276,7 @@ class QuizStep(TaskStep):
             n_kept=len(due.right),
             marked={question.point for question in missed} if due.attempt > 1 else set(),
             pay=pay_for_ending(self.standing.version.values, Outcome.SCREENED_OUT).text,
-            # A rehearsal continues with the next step; scripted participants know nothing.
+            # A rehearsal continues with the next step, because scripted participants know nothing.
             passing=[(_field(index), question.right) for index, question in enumerate(due.questions)]
             if self.task.participant.is_synthetic
             else [],

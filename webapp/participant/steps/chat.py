@@ -1,4 +1,4 @@
-"""Chat steps: the chat, its rating form, the arena, and picks at every turn.
+"""Chat steps: chat, rating form, arena, and picks at every turn.
 
 Messages come by the sockets of `consumers.py`, one for each conversation.
 """
@@ -48,7 +48,7 @@ from webapp.studies.rubrics import questions_not_asked
 
 @register_step
 class ChatStep(ConversationStep):
-    """Talk to the task's bot, until the rating or an early exit."""
+    """Chat with the task's bot, until the rating or an early exit."""
 
     name = "chat"
     route = ""
@@ -79,7 +79,10 @@ _CHECK = "check"  # note in an address whose form shows errors
 
 @register_step
 class RatingFormStep(ConversationStep):
-    """Rate the chat. Saving the answers closes it, so only open chats have this step ahead."""
+    """Rating form of the chat.
+
+    Saving the answers closes the chat, so the step applies only to open chats.
+    """
 
     name = "form"
     route = "rate/"
@@ -100,7 +103,10 @@ class RatingFormStep(ConversationStep):
         return self._to_chat(note) if note else self._page(is_waiting)
 
     def post(self) -> HttpResponse:
-        """Store the rating, or keep invalid answers and redirect to the form, which shows the errors.
+        """Store the rating, or redirect to the form with its errors.
+
+        A response to a POST cannot be reloaded or returned to without submitting the form again; the page after a
+        redirect can.
 
         A response to a POST cannot be reloaded or gone back to without sending the form again; the page after a
         redirect can.
@@ -140,7 +146,10 @@ class RatingFormStep(ConversationStep):
 
     @cached_property
     def _early(self) -> str:
-        """Return the note that explains why the chat cannot be rated yet; empty if it can."""
+        """Return the note why the chat cannot be rated yet.
+
+        Empty if it can.
+        """
         conversation, version = self.conversation, self.standing.version
         if chat_check_due(conversation, version):
             return "check_due"
@@ -151,7 +160,7 @@ class RatingFormStep(ConversationStep):
 
     def _page(self, is_waiting: bool) -> HttpResponse:
         conversation, visit = self.conversation, self.visit
-        # Invalid answers sent earlier are kept, however the participant returns to this page.
+        # Invalid answers from earlier are kept, however the participant returns to this page.
         is_checked = self.request.GET.get("note") == _CHECK
         sent = conversation.rating_draft if conversation.rating_draft or is_checked else None
         form = RatingForm(self._questions, sent, show_errors=is_checked)
@@ -178,7 +187,10 @@ class RatingFormStep(ConversationStep):
 
 @register_step
 class ArenaStep(RatingsStep):
-    """Talk to the two chatbots of each pair and choose; every choice is stored immediately."""
+    """Chat with the two chatbots of each pair, and the choice.
+
+    Every choice is stored immediately.
+    """
 
     name = "arena"
     are_picked = False
@@ -214,7 +226,7 @@ class ArenaStep(RatingsStep):
         return first, second
 
     def _firsts(self, slots: tuple[Slot, Slot]) -> str:
-        """Return for each exchange which side's reply is shown first, 0 or 1."""
+        """Return for each exchange the side of the first reply, 0 or 1."""
         exchanges = range(self.standing.version.values.chat.max_exchanges)
         return " ".join(str(shown_first(slots, 2 * exchange + 1)) for exchange in exchanges)
 
@@ -228,7 +240,7 @@ class ArenaStep(RatingsStep):
         return self.render(
             sides=sides,
             conversation=chats[0],
-            condition=condition_lines(chats[0]),  # both sides have the same
+            condition=condition_lines(chats[0]),  # both sides have the same condition
             n=n,
             of=len(self.judgements),
             segments=self.segments(number < n for number in range(1, len(self.judgements) + 1)),
@@ -252,7 +264,10 @@ class ArenaStep(RatingsStep):
 
 @register_step
 class PicksStep(ArenaStep):
-    """Pick one of two replies to each message; the pick is stored by the socket, and the form ends the chat."""
+    """Pick of one of two replies to each message.
+
+    The socket stores the picks, and the form ends the chat.
+    """
 
     name = "picks"
     are_picked = True

@@ -1,4 +1,4 @@
-"""The end of a task: how it ended, the code, and the way back to be paid."""
+"""End of a task: outcome, code, and return link."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from webapp.studies.selectors import participant_token, sitting_next, study_refu
 
 @register_step
 class DoneStep(ParticipantStep):
-    """Read the thanks and the code; reopening shows the same page."""
+    """Page of thanks and the code; reopening shows the same page."""
 
     name = "done"
 
@@ -73,10 +73,12 @@ def done_page(
     recruitment: Recruitment | None = None,
     visible_endings: Sequence[TaskEnding] = (),
 ) -> HttpResponse:
-    """Return the same page for every outcome, after the chat and whenever the link is opened again.
+    """Return the last page for any outcome.
+
+    It is the same after the chat and whenever the link is opened again.
 
     Args:
-        recruitment: the parameters of the link that was opened, if one was.
+        recruitment: parameters of the opened link, if any.
         visible_endings: all endings whose codes this visit may read.
     """
     task = ending.task
@@ -110,14 +112,14 @@ def done_page(
         "withdrawn_at": participant.withdrawn_at,
         **_withdrawal(request, visit, ending),
         "platform": platform,
-        # Outside Mechanical Turk's frame: its task asks for the code.
+        # Outside Mechanical Turk's frame, where the task asks for the code.
         "is_pasted": bool(ending.code) and not submit_url and platform == PLATFORM_NAMES["mturk"],
         "revealed": bots_revealed(task),
         "were_picked": has_picks(task),  # picked replies had no letters
         "submit_url": submit_url,
         "assignment_id": task.submission,
         "return_url": "" if submit_url else ending.link,
-        # A platform pays for one chat at a time, so its participants return by its link, not from here.
+        # A platform pays for one chat at a time, so its participants return through its link.
         "again": ending.outcome != Outcome.NO_CONSENT and not participant.platform and can_go_on,
         "has_parts": has_parts and not (due and due.is_late(database_now())),
         "due": due,
@@ -135,7 +137,9 @@ def done_page(
 
 
 def _withdrawal(request: HttpRequest, visit: ParticipantRequest, ending: TaskEnding) -> dict[str, Any]:
-    """Return the participant's link to withdraw and its time limit; empty if it cannot be used.
+    """Return the participant's withdrawal link and its time limit.
+
+    The button's address contains the visit's token, so that a frame without cookies leads back to the submission.
 
     The button's address carries the visit's token, so that a frame without cookies leads back to the submission.
     """
@@ -156,7 +160,10 @@ def _withdrawal(request: HttpRequest, visit: ParticipantRequest, ending: TaskEnd
 
 
 def _time_pay(task: Task) -> str:
-    """Return the pay for the time of a participant who could not take part; empty if none is owed."""
+    """Return the pay for time of a participant who could not take part.
+
+    Empty if none is owed.
+    """
     pay = pay_for_ending(task.version.values, task.outcome)
     if not (pay.is_for_time and pay.text):
         return ""
@@ -167,13 +174,19 @@ def _time_pay(task: Task) -> str:
 
 
 def _part_link(request: HttpRequest, participant: Participant) -> str:
-    """Return the link by which a participant without a platform's id is known on any device."""
+    """Return the link that identifies a participant without a platform id.
+
+    It works on any device.
+    """
     query = urlencode({"t": participant_token(participant)})
     return f"{request.build_absolute_uri(reverse('participant:entry', args=[participant.study.key]))}?{query}"
 
 
 def _consent_link(visit: ParticipantRequest, study: Study, recruitment: Recruitment | None) -> str:
-    """Return the link by which a visitor who did not agree reads the consent again, with the same identity."""
+    """Return the link for a visitor who declined to read the consent again.
+
+    They keep their identity.
+    """
     query = {**(recruitment.fields if recruitment else {}), "again": "1"}
     address = visit.link("entry", study.key)
     return f"{address}{'&' if '?' in address else '?'}{urlencode(query)}"

@@ -1,8 +1,8 @@
 """Rating step for items, conversations and pairs, and its practice.
 
-The page is the same for all protocols: progress, the conversation so far, what is rated, questions, Back and Next.
-Its words, the partial that shows what is rated and the form with the questions are the protocol's. A practice page
-looks like a page that counts, and all of its answers must be right.
+All protocols use the same page: progress, the conversation so far, the rated object, questions, Back and Next. The
+protocol provides its words, the partial of the rated object and the question form. A practice page looks like a real
+one, and all of its answers must be right.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _GONE = "gone"
 
 
 class RatingsStep(TaskStep):
-    """Base of a step that asks for the task's ratings one after another."""
+    """Base of a step with one rating after another."""
 
     def is_completed(self, standing: Standing) -> bool:
         return all(judgement.rating for judgement in standing.judgements)
@@ -50,29 +50,38 @@ class RatingsStep(TaskStep):
 
     @cached_property
     def n_current(self) -> int:
-        """Number of the first judgement without a rating, from 1."""
+        """Number of the first unrated judgement, from 1."""
         return next(n for n, judgement in enumerate(self.judgements, start=1) if judgement.rating is None)
 
     @property
     def sent(self) -> Mapping[str, Any] | None:
-        """Fields of the sent form; None if none was sent."""
+        """Fields of the submitted form; None if none was submitted."""
         return self.request.POST if self.request.method == "POST" else None
 
     def questions_at(self, n: int) -> list[Question]:
-        """Return the questions about one judgement; attention checks are asked at one place of the task."""
+        """Return the questions about one judgement.
+
+        Attention checks are asked at one position of the task.
+        """
         questions = questions_after_task(self.task.participant, self.task.version)
         if check_place(self.task, self.judgements) == n - 1:
             return questions
         return [question for question in questions if not question.is_check]
 
     def segments(self, are_done: Iterable[bool]) -> list[bool]:
-        """Return the segments of the progress bar; none if there are too many."""
+        """Return the segments of the progress bar.
+
+        None if there are too many.
+        """
         return list(are_done) if len(self.judgements) <= _MOST_SEGMENTS else []
 
 
 @register_step
 class JudgeStep(RatingsStep):
-    """Answer the protocol's questions about each item in turn; every answer is stored immediately."""
+    """Answers to the protocol's questions about each item in turn.
+
+    Every answer is stored immediately.
+    """
 
     name = "judge"
 
@@ -85,7 +94,7 @@ class JudgeStep(RatingsStep):
         """Store the answers of one judgement."""
         n = self._number(self.request.POST.get("_n", ""))
         if requested_key := self.request.POST.get("_of"):
-            # Numbers change when something before is deleted; what an answer is about does not.
+            # Numbers change when an earlier judgement is deleted; the target of an answer does not.
             by_key = {judgement.key: number for number, judgement in enumerate(self.judgements, start=1)}
             if requested_key not in by_key:
                 # The judged content is deleted: its participant has withdrawn.
@@ -103,7 +112,10 @@ class JudgeStep(RatingsStep):
         return self.again() if n < len(self.judgements) else self.onward()
 
     def _number(self, requested: str) -> int:
-        """Return the number of a judgement that the request names, else of the first one without a rating."""
+        """Return the number of the requested judgement.
+
+        By default the first one without a rating.
+        """
         numbers = {str(n): n for n in range(1, len(self.judgements) + 1)}
         return numbers.get(requested, self.n_current)
 
@@ -118,7 +130,7 @@ class JudgeStep(RatingsStep):
         return protocol.page
 
     def _forms(self, n: int) -> tuple[SheetForm, RatingForm]:
-        """Return the sheet and the form of the other questions, which is below every sheet."""
+        """Return the question form, and the form of further questions below it."""
         questions, judgement = self.questions_at(n), self.judgements[n - 1]
         rubric = protocols.get(self.standing.study.protocol).form(self.task.version)
         scales = [question for question in questions if question.is_rated]
@@ -133,7 +145,7 @@ class JudgeStep(RatingsStep):
         """Store the answers of one judgement.
 
         Raises:
-            Refused: `bad_answers`, with errors shown next to the forms' questions; and as `rating_add`.
+            Refused: `bad_answers`, with errors shown next to the forms' questions; and as in `rating_add`.
         """
         are_valid = form.is_valid(), other_form.is_valid()
         if not all(are_valid):
@@ -149,7 +161,10 @@ class JudgeStep(RatingsStep):
     def _passing(
         self, judgement: RequestedRating, form: SheetForm, other_questions: Sequence[QuestionShown]
     ) -> list[tuple[str, str]]:
-        """Return the answers that pass the page's checks, by field; empty unless the participant is scripted."""
+        """Return the answers that pass the page's checks, by field.
+
+        Empty unless the participant is scripted.
+        """
         passing = get_passing_answers(self.task.participant, other_questions)
         item = judgement.slots[0].item
         if item is None or not item.expected or not self.task.participant.is_synthetic:
@@ -172,7 +187,7 @@ class JudgeStep(RatingsStep):
             count=page.count % {"n": n, "of": n_judgements},
             segments=self.segments(each_judgement.rating is not None for each_judgement in self.judgements),
             n_rated=n_judgements - n_left,
-            # Share of the study's time; a participant who has just started has all of it left.
+            # Share of the study's time left; all of it for a participant who has just started.
             minutes_left=ceil(version.values.texts.minutes * n_left / n_judgements),
             judged=judged_shown(task, judgement, self.judgements),
             is_saved=judgement.rating is not None,
@@ -191,7 +206,7 @@ class JudgeStep(RatingsStep):
 
 @register_step
 class PracticeStep(TaskStep):
-    """Answer each practice pair correctly, at the first or second attempt."""
+    """Practice pairs, each answered correctly at the first or second attempt."""
 
     name = "practice"
 
@@ -246,7 +261,7 @@ class PracticeStep(TaskStep):
             practice=due,
             pay=pay_for_ending(self.standing.version.values, Outcome.SCREENED_OUT).text,
             is_missed=is_missed,
-            # A rehearsal continues with the next step; scripted participants know nothing.
+            # A rehearsal continues with the next step, because scripted participants know nothing.
             right=_right(due) if self.task.participant.is_synthetic else "",
         )
 

@@ -1,4 +1,4 @@
-"""The filter `reply_at`: the address at which the reply at a place of a page is reported."""
+"""The filter `reply_at`: address for reporting a reply at a place."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ register = template.Library()
 
 @register.filter
 def reply_at(address: str, place: int) -> str:
-    """Return the address of a page's reports for the reply at this place of it."""
+    """Return the address for reporting the reply at this place."""
     return report_address(address, place=place)

@@ -45,5 +45,8 @@ class FlagState(models.Model):
         return f"{self.study_id}: {self.n_tasks} tasks"
 
     def get_kind_results(self, name: str) -> dict[str, Any]:
-        """Return the stored results of a kind; empty for one that came later."""
+        """Return the stored results of a kind.
+
+        Empty for a newer kind.
+        """
         return dict(self.found.get("kinds", {}).get(name, {}))

@@ -24,7 +24,10 @@ from webapp.studies.models import Dimension, Item, Outcome, Slot, Task
 
 @register_flag
 class MissedCheck:
-    """One miss is enough: how many a study forgives is told by its outcome, not here."""
+    """Flag for missed attention checks.
+
+    One miss is enough: the number of misses that a study tolerates affects its outcome, not this flag.
+    """
 
     name = "missed_check"
     title = gettext_lazy("Missed a check")
@@ -53,7 +56,11 @@ class MissedCheck:
 
 @register_flag
 class MissedGold:
-    """Half or more, for even careful people miss one: which answers are right is the researcher's judgement."""
+    """Flag for missed gold items.
+
+    Half or more must be missed, because even careful participants miss one: right answers depend on the researcher's
+    judgement.
+    """
 
     name = "missed_gold"
     title = gettext_lazy("Missed known answers")
@@ -82,14 +89,14 @@ class MissedGold:
 
 
 APART = 0.25
-"""Of a scale's length, on average. Who answers a scale of seven points at random is .38 apart."""
+"""Average difference as a share of the scale. Random answers on a scale of seven points differ by .38."""
 
 
 @register_flag
 class Inconsistent:
     """Flag for different answers to repeated items.
 
-    The stored answer to a pair names the better reply, whichever side it stood on: so answers compare as they are.
+    The stored answer to a pair names the better reply, whatever its side, so answers can be compared directly.
     """
 
     name = "inconsistent"
@@ -149,18 +156,18 @@ def _lengths(rubrics: set[int]) -> dict[int, dict[str, float]]:
 
 
 BY_CHANCE = 0.01
-"""Alike answers of somebody who answers at random must be rarer than this."""
+"""Maximum probability that equal answers are due to chance."""
 LEAST = 4
 TICK, PAIR = (0.0, 1.0), (-1.0, 1.0)
-"""Scales of boxes to tick, where none throughout is common, and of choices between two sides."""
+"""Kinds of scales: check boxes, where none throughout is common, and choices between two sides."""
 
 
 @register_flag
 class SameAnswer:
-    """Over all ratings of a task, as they were given.
+    """Flag for identical answers to all questions of a task.
 
-    Reversed questions use the raw answer: a careful rater answers them differently from the others. Choices between two
-    sides are counted by side. Attention checks are left out, because they require a certain answer.
+    For reversed questions the raw answer counts: careful raters answer them differently from the others. Choices
+    between two sides are counted by side. Attention checks are left out, because they require a certain answer.
     """
 
     name = "same_answer"
@@ -213,16 +220,19 @@ class SameAnswer:
 
 
 def fewest(points: int) -> int:
-    """Return the number of answers on such a scale that are rarely all equal by chance.
+    """Return the number of equal answers that are rarely due to chance.
 
-    Rarely is in fewer than one case in 100; `points` is the number of points of the scale.
+    Rarely means in fewer than one case in 100; `points` is the number of points of the scale.
     """
     return max(LEAST, math.ceil(1 + math.log(1 / BY_CHANCE) / math.log(points)))
 
 
 @dataclass(slots=True)
 class _TaskAnswers:
-    """Answers of a task: number, distinct values, fewest points of a scale, and number of reversed answers."""
+    """Summary of a task's answers.
+
+    It has their number, distinct values, the fewest points of a scale, and the number of reversed answers.
+    """
 
     n: int = 0
     seen: set[float] = field(default_factory=set)
@@ -270,13 +280,13 @@ def _questions(work: StudyWork) -> dict[int, dict[str, _Question]]:
 
 
 FEWEST = 10
-"""With fewer finished tasks there is no distribution to speak of."""
+"""Minimum number of finished tasks for a distribution."""
 HOW_MUCH_FASTER = 2
 
 
 @register_flag
 class Fast:
-    """The study's own tasks are the measure: of those who did it all, in whatever time."""
+    """Flag for fast tasks, relative to the study's finished ones."""
 
     name = "fast"
     title = gettext_lazy("Fast")
@@ -309,7 +319,7 @@ class Fast:
 
 _BARS = 24
 _LONGEST = 3
-"""Medians. Whoever took longer was away; the last bar holds them."""
+"""Longest duration in the histogram, in medians; the last bar contains all longer ones."""
 
 
 def durations_of(work: StudyWork) -> dict[str, Any]:
@@ -317,7 +327,7 @@ def durations_of(work: StudyWork) -> dict[str, Any]:
 
     Returns:
         `n`; and if it is not 0, `median` and `threshold` in seconds (the latter None with too few tasks),
-        `width` of a bar in seconds, and `bars`, their counts from 0 on, the last of which has all that took longer.
+        `width` of a bar in seconds, and `bars`, their counts from 0 on; the last bar includes all longer tasks.
     """
     seconds = [task.seconds for task in work.done if task.outcome == Outcome.RATED]
     if not seconds:

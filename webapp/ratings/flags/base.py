@@ -4,8 +4,8 @@ A flag is a reason to check a task before it counts or is paid: a number, how ma
 It decides nothing. Other apps add kinds with `flag_kinds.look_into(…)`. A kind computes numbers, which are stored, and
 formats them as text on each read.
 
-The input (`StudyWork`) consists of a study's tasks that ended with data and their messages. It is read at once, in a
-constant number of queries, because nearly every flag compares one participant with the others.
+The input (`StudyWork`) consists of a study's tasks that ended with data, and their messages. It is loaded as a whole,
+in a constant number of queries, because nearly every flag compares one participant with the others.
 
 Statistics registered by `register_statistic` are computed together with a study's flags and stored in
 `FlagState.found` by name.
@@ -24,7 +24,7 @@ from webapp.conversations.models import Turn, Typing
 from webapp.studies.models import Outcome, Study, Task
 
 LOOKED_AT = (Outcome.RATED, Outcome.BOT_FAILED, Outcome.FAILED_CHECK)
-"""Outcomes of tasks that leave data, or pay to decide about. Of the others nothing is asked."""
+"""Outcomes of tasks with data, or with a decision about pay. Other tasks are not checked."""
 _CHUNK = 2000
 
 
@@ -33,7 +33,7 @@ class EndedTask:
     """A task that ended with data.
 
     Attributes:
-        seconds: from its begin to its end.
+        seconds: duration of the task.
     """
 
     pk: int
@@ -60,7 +60,7 @@ class Message:
     Attributes:
         answered: the bot's last reply before it; empty before its first reply.
         beside: the other bot's last reply, if the message went to two bots.
-        typed: its typing counts; None where they were not counted.
+        typed: typing counts; None if they were not recorded.
     """
 
     text: str
@@ -119,13 +119,13 @@ class StudyWork:
             )
         )
         last_reply = ""
-        places: dict[int, int] = {}  # of a chat's messages among those of its task, by their index
-        pair: tuple[int, int] | None = None  # the task and the place of the chat that these are of
+        places: dict[int, int] = {}  # messages of a chat among those of its task, by their index
+        pair: tuple[int, int] | None = None  # task and position of the chat
         for pk, task, order, side, index, speaker, text in turns.iterator(chunk_size=_CHUNK):
             is_bot = speaker == Turn.Speaker.BOT
             if task not in messages:
                 continue
-            if side == "B":  # side B follows its side A, where messages to both are counted
+            if side == "B":  # side B follows side A, where messages to both are counted
                 if is_bot and pair == (task, order - 1) and index + 1 in places:
                     position = places[index + 1]
                     messages[task][position] = replace(messages[task][position], beside=text)
@@ -189,7 +189,10 @@ class FlagKind(Protocol):
     reasons: Mapping[str, Any]
 
     def find(self, work: StudyWork) -> FlagFindings:
-        """Return the numbers of all flagged tasks, in a constant number of queries."""
+        """Return the numbers of all flagged tasks.
+
+        The number of queries is constant.
+        """
         ...
 
     def explain(self, figures: Figures, about: Figures) -> str:
@@ -226,12 +229,15 @@ def clock(seconds: float) -> str:
 
 
 Statistic = Callable[[Study], Any]
-"""From a study to JSON values, in a constant number of queries."""
+"""Function from a study to JSON values, in a constant number of queries."""
 _finders: dict[str, Statistic] = {}
 
 
 def register_statistic(name: str, find: Statistic) -> None:
-    """Register a statistic to compute with the flags; rename it if its value changes, to invalidate stored ones."""
+    """Register a statistic to compute with the flags.
+
+    Rename it if its value changes, to invalidate stored values.
+    """
     _finders[name] = find
 
 

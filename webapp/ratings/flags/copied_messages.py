@@ -17,7 +17,9 @@ from django.utils.translation import gettext_lazy
 from webapp.ratings.flags.base import Figures, FlagFindings, Message, StudyWork, register_flag
 
 REPEATED_FEWEST_CHARS = 20
-"""Letters and digits. Shorter messages (“yes”, “I don't know”) are said twice, and by many, without being copied."""
+"""Minimum number of letters and digits. Shorter messages (“yes”, “I don't know”) are repeated by many without being
+copied.
+"""
 REPEATED_FEWEST = 2
 REPEATED_SHARE = 0.3
 """Of a task's messages."""
@@ -26,7 +28,10 @@ _IGNORED = re.compile(r"[\W_]+")
 
 @register_flag
 class Repeated:
-    """Flag for repeated messages: equal but for upper and lower case, blanks and punctuation."""
+    """Flag for repeated messages.
+
+    They are equal except for case, spaces and punctuation.
+    """
 
     name = "repeated"
     title = gettext_lazy("Repeated text")
@@ -52,7 +57,7 @@ class Repeated:
         for task, texts in texts_by_task.items():
             for text in texts:
                 people.setdefault(text, set()).add(person[task])
-        # Where a participant took several tasks, messages in an earlier one count as written before.
+        # If a participant did several tasks, messages in an earlier one count as written before.
         before: dict[Any, Counter[str]] = {}
         flagged: dict[int, Figures] = {}
         n_looked_at = 0
@@ -92,14 +97,17 @@ def folded(text: str) -> str:
 
 
 COPIED_FEWEST_CHARS = 20
-"""Letters and digits. Shorter repetitions of what a chatbot said are part of talk."""
+"""Minimum number of letters and digits. Repeating less of a chatbot's reply is normal in a chat."""
 PASTED_FEWEST, PASTED_SHARE = 2, 0.3
-"""Messages, and of a task's messages."""
+"""Minimum number of messages, and of a task's messages the minimum share."""
 
 
 @register_flag
 class Pasted:
-    """A paste counts where fewer keys were pressed than half of the message has characters; a pasted link does not."""
+    """Flag for pasted messages, and for those copied from the chatbot.
+
+    A paste counts if fewer keys were pressed than half of the message's characters; a pasted link does not.
+    """
 
     name = "pasted"
     title = gettext_lazy("Pasted text")
@@ -135,13 +143,19 @@ class Pasted:
 
 
 def is_pasted(message: Message) -> bool:
-    """Return True if most of a message was pasted, by its typing counts."""
+    """Return True if most of a message was pasted.
+
+    Its typing counts decide.
+    """
     typed = message.typed
     return typed is not None and typed.pastes > 0 and typed.keystrokes * 2 < len(message.text)
 
 
 def is_copied(message: Message) -> bool:
-    """Return True if a message is only a piece of the reply before it, or of the other bot's reply."""
+    """Return True if a message only repeats a part of a reply.
+
+    It may be the reply before it, or the other bot's.
+    """
     # Folding takes most of the time of all flags, and a short message needs none.
     if len(message.text) < COPIED_FEWEST_CHARS:
         return False
@@ -152,17 +166,20 @@ def is_copied(message: Message) -> bool:
 
 
 MACHINE_FEWEST_CHARS = 60
-"""Characters. Shorter messages are typed too differently to say anything."""
+"""Minimum length in characters. Typing of shorter messages varies too much."""
 CHARS_PER_S = 15
 """Faster than the fastest typists."""
 NEVER_TAKEN_BACK = 200
-"""So many characters without one deletion are rare in typing, and usual in copying out by hand."""
+"""Number of characters without a deletion that is rare in composing a text and usual in copying one."""
 MACHINE_FEWEST, MACHINE_SHARE = 2, 0.5
 
 
 @register_flag
 class Machine:
-    """Only where the study counts typing and its consent text says so."""
+    """Flag for unusual typing.
+
+    Only in studies that count typing, with a consent text that says so.
+    """
 
     name = "machine"
     title = gettext_lazy("Unusual typing")
@@ -212,10 +229,10 @@ class Machine:
 
 
 def is_quick(message: Message) -> bool:
-    """Return True if a message came faster than any participant types.
+    """Return True if a message was typed faster than any person types.
 
-    Where fewer keys were counted than half of the characters (keyboards that insert whole words, dictation, a draft
-    from before the page was opened again) the time says nothing.
+    If fewer keys were counted than half of the characters (keyboards that insert whole words, dictation, a draft from
+    before a reload), the time is meaningless.
     """
     typed, n = message.typed, len(message.text)
     return typed is not None and typed.keystrokes * 2 >= n and n * 1000 > CHARS_PER_S * typed.ms

@@ -12,14 +12,17 @@ from django.utils.translation import gettext_lazy, ngettext
 from webapp.ratings.flags.base import Figures, FlagFindings, StudyWork, percent, register_flag
 
 FEWEST = 10
-"""With fewer tasks there is no distribution to speak of."""
+"""Minimum number of tasks for a distribution."""
 FEWEST_MESSAGES = 3
 HOW_MUCH_SHORTER = 4
 
 
 @register_flag
 class Short:
-    """By characters, and beside the study's own people: what a short message is differs by language and by task."""
+    """Flag for short messages, relative to the study's participants.
+
+    Length is in characters; a normal length depends on language and task.
+    """
 
     name = "short"
     title = gettext_lazy("Short messages")

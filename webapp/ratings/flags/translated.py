@@ -13,7 +13,10 @@ from webapp.studies.models import Whereabouts
 
 @register_flag
 class Translated:
-    """The browser's own translation: what was rated is then not what the bot wrote."""
+    """Flag for pages translated by the browser.
+
+    The rated text is then not what the bot wrote.
+    """
 
     name = "translated"
     title = gettext_lazy("Page translated")

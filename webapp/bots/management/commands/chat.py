@@ -1,4 +1,7 @@
-"""`chat BOT [--message TEXT …] [--seed N]`: talk to a bot in the terminal; nothing is stored."""
+"""`chat BOT [--message TEXT …] [--seed N]`: talk to a bot in the terminal.
+
+Nothing is stored.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class Command(ConfabCommand):
             conversation = conversation.with_turn("human", message)
             answer = reply(bot, [conversation])[0]
             if answer.error is not None or answer.text is None:
-                raise Refused("bot_failed", f"{name} gave no reply: {answer.error}")
+                raise Refused("bot_failed", f"{name} did not reply: {answer.error}")
             conversation = conversation.with_turn("bot", answer.text)
             if live:
                 self.stdout.write(f"{bot.title}: {answer.text}")
@@ -62,7 +65,7 @@ class Command(ConfabCommand):
 
 
 def _typed(title: str) -> Iterator[str]:
-    """Yield lines of standard input; "quit" or the end of input ends the chat."""
+    """Yield lines of standard input until "quit" or the end of input."""
     if sys.stdin.isatty():
         sys.stderr.write(f"{title} is ready. Empty lines are ignored; type quit to end.\n")
     while True:

@@ -1,4 +1,4 @@
-"""`list_bots [--remote [ID]]`: every registered bot, or the catalogue of public checkpoints."""
+"""`list_bots [--remote [ID]]`: all registered bots, or public checkpoints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""`api_token make --user NAME --name WHAT [--rights read,run] [--days N]`; `api_token list`; `api_token revoke ID`."""
+"""`api_token make|list|revoke`: manage tokens of API clients.
+
+`api_token make --user NAME --name WHAT [--rights read,run] [--days N]`; `api_token list`; `api_token revoke ID`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`backup [--output FILE.zip]`: everything this installation holds, in one archive."""
+"""`backup [--output FILE.zip]`: write all data to one archive."""
 
 from __future__ import annotations
 

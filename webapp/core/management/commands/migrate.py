@@ -1,4 +1,4 @@
-"""`migrate`: Django's own, after a backup of a database that holds anything."""
+"""`migrate`: Django's own, after a backup of a database with data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`move URL`: everything into another database, such as from SQLite to PostgreSQL."""
+"""`move URL`: copy everything to another database."""
 
 from __future__ import annotations
 

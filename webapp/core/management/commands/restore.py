@@ -1,4 +1,4 @@
-"""`restore FILE.zip`: an archive of `backup` in the place of what is here now."""
+"""`restore FILE.zip`: replace the current data with a backup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`upgrade`: a backup, then the migrations of this version, then checks."""
+"""`upgrade`: backup, migrations of this version, and checks."""
 
 from __future__ import annotations
 

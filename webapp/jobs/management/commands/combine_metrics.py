@@ -55,7 +55,7 @@ class Command(ConfabCommand):
 
 
 def _format_lines(result: Mapping[str, Any]) -> Iterator[str]:
-    """Write a line for each data set, then what the combination gains."""
+    """Write a line for each data set, then the gain by combining."""
     for name, dataset in result["sets"].items():
         weights = ", ".join(f"{metric} {weight:+.2f}" for metric, weight in dataset["weights"].items())
         yield (
@@ -64,7 +64,7 @@ def _format_lines(result: Mapping[str, Any]) -> Iterator[str]:
         )
         if dataset["imputed"]:
             missing = ", ".join(f"{n} of {metric}" for metric, n in dataset["imputed"].items())
-            yield f"  undefined values, replaced by the middle: {missing}"
+            yield f"  undefined values, replaced by the middle score: {missing}"
     yield ""
     for method in ("pearson", "spearman"):
         comparison = result[method]

@@ -1,5 +1,4 @@
-"""`evaluate_metrics (--data FILE | --study KEY [--judged FILE.csv]) --metrics a,b [--target DIMENSION] [--against
-COLUMN]`.
+"""`evaluate_metrics (--data FILE | --study KEY) --metrics a,b`: agreement.
 
 With `--against` each metric is also compared with another one on the same replies: the gain in agreement with its
 interval. Where a study's people compare two replies, or two chats, each metric chooses the one with the better score,
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from webapp.studies.models import Study
 
 _READ_FOR_LANGUAGE = 500
-"""Replies that are read to tell a file's language."""
+"""Number of replies read to detect a file's language."""
 
 
 class Command(ConfabCommand):
@@ -91,7 +90,7 @@ class Command(ConfabCommand):
         if options["judged"] is not None:
             raise Usage("--judged needs a --study in which participants compare two replies or two chats")
         judgements = self._judgements(options)
-        target = judgements.target(options["target"])  # without any, the error tells the lines
+        target = judgements.target(options["target"])  # without any, the error lists the lines
         for line in judgements.lines:
             self.note(f"skipped: {line}")
         if not options["target"] and len(judgements.targets) > 1:
@@ -115,7 +114,7 @@ class Command(ConfabCommand):
         return {name: agreement.to_json() for name, agreement in agreements.items()}
 
     def _note_languages(self, judgements: JudgedReplies, metric_names: Sequence[str]) -> None:
-        """List the metrics that do not hold for the language of a data set."""
+        """List the metrics that are not valid for a data set's language."""
         from evaluation.languages import holds_for, languages_of_sets
         from evaluation.metrics.registry import metric_and_columns
 

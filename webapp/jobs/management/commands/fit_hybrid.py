@@ -97,7 +97,7 @@ class Command(ConfabCommand):
             raise Usage(refused.message) from None
         fit = run_inline(fit, label="Hybrid metric", unit="steps")
         assert fit.result is not None
-        if options["json"]:  # for people they stand in the summary
+        if options["json"]:  # for users they are in the summary
             for caution in findings_printed(fit.result["cautions"]):
                 self.note(f"caution: {caution}")
         if output is not None:
@@ -114,5 +114,5 @@ def _read(path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{path} is not a saved fit: {error}") from None
     if not isinstance(document, dict):
-        raise ValueError(f"{path} is not a saved fit: it must hold a JSON object")
+        raise ValueError(f"{path} is not a saved fit: it must contain a JSON object")
     return document

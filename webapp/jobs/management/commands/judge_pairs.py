@@ -1,8 +1,8 @@
 """`judge_pairs (--data FILE | --study KEY) [--judge NAME] [--max-requests N] [--output FILE.csv]`.
 
 `--json` prints `{"judge", "n", "n_requests", "refused", "unanswered", "trouble", "kinds", "position_bias", "changed",
-"length_bias", "left_out", "people"}`; of a study `people` has by question how its choices agree with people's of the
-same pairs, and how theirs go with length.
+"length_bias", "left_out", "people"}`; for a study, `people` has by question the agreement of its choices with
+participants' choices on the same pairs, and the correlation of theirs with length.
 """
 
 from __future__ import annotations
@@ -85,7 +85,10 @@ class Command(ConfabCommand):
         }
 
     def _compare_with_people(self, key: str | None, pairs: Sequence[Any]) -> dict[str, Any]:
-        """Return by question the agreement of the judge's choices with the participants'; {} without any."""
+        """Return the judge's agreement with the participants by question.
+
+        {} without any.
+        """
         from evaluation.preference_benchmark import compare_choices, judge_chosen, people_length_bias
 
         people = study_judgements(study_named(key)) if key is not None else None

@@ -1,6 +1,6 @@
 """`make_inference_pairs CONFIG [--data FOLDER] --output FOLDER [--form tsv|jsonl]`.
 
-Writes the inference pairs that `train_metric CONFIG` learns DialogEntailment from: one file for each part that has any.
+Writes the inference pairs from which `train_metric CONFIG` learns DialogEntailment: one file for each part with pairs.
 `--json` prints `{"files": {PART: FILE}, "pairs": {PART: {LABEL: N}}}`.
 """
 

@@ -1,7 +1,7 @@
-"""`make_items --study KEY (--from-study KEY | --run ID) [--bots A,B] [--contexts N] …`.
+"""`make_items --study KEY (--from-study KEY | --run ID)`: draw items.
 
-`--json` prints `{"items", "unchanged", "alike", "same_replies"}`: items that are new, that were there, that were left
-out because another one has the same texts, and pairs that were left out because both bots said the same.
+`--json` prints `{"items", "unchanged", "alike", "same_replies"}`: new items, already present ones, duplicates of
+another item, and pairs skipped because both bots gave the same reply.
 """
 
 from __future__ import annotations
@@ -90,6 +90,6 @@ class Command(ConfabCommand):
 
     def present(self, result: dict[str, Any]) -> None:
         self.stdout.write(
-            f"Items: {result['items']} new, {result['unchanged']} unchanged. Skipped: {result['alike']} that "
+            f"Items: {result['items']} new, {result['unchanged']} already present. Skipped: {result['alike']} that "
             f"duplicate another item and {result['same_replies']} that contain the same reply twice."
         )

@@ -1,8 +1,8 @@
-"""`selfplay --bots A,B [--study KEY] [--pairs self|all] [--conversations N] [--turns N] [--seed N] [--inline]`.
+"""`selfplay --bots A,B [--study KEY] …`: let bots converse.
 
-`--json` prints `{"run", "bots": {ID: {"conversations", "turns"}}}`. With `--pairs all` a bot's numbers are those of
-all conversations in which it answers, and `"pairs": [{"first", "bot", "conversations", "turns"}]` beside them has a
-row per pair: who begins, and who answers.
+`--json` prints `{"run", "bots": {ID: {"conversations", "turns"}}}`. With `--pairs all` a bot's numbers cover all
+conversations in which it answers, and `"pairs": [{"first", "bot", "conversations", "turns"}]` has a row per pair: the
+bot that begins, and the one that answers.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Command(ConfabCommand):
         return self._result(run)
 
     def new_run(self, options: dict[str, Any]) -> SelfPlayRun:
-        """Make the run that the options describe."""
+        """Create the run that the options describe."""
         openers: list[str] = []
         if options["openers"]:
             lines = options["openers"].read_text(encoding="utf-8").splitlines()

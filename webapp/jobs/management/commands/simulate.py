@@ -1,6 +1,6 @@
-"""`simulate [STUDY] --participant NAME [--bots A,B] [--conversations N] [--seed N] [--max-cost X] [--inline]`.
+"""`simulate [STUDY] --participant NAME …`: simulate participants.
 
-`--json` prints what `selfplay --json` does, with a row of `pairs` for each participant and bot.
+`--json` prints the same as `selfplay --json`, with a row of `pairs` for each participant and bot.
 """
 
 from __future__ import annotations

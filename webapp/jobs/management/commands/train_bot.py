@@ -1,4 +1,4 @@
-"""`train_bot CONFIG [--data FOLDER] [--base BASE] [--output FOLDER] [--restart] [--ship FOLDER | --enqueue]`.
+"""`train_bot CONFIG [--data FOLDER] [--output FOLDER] …`: train a model.
 
 Trains a model, in this process or, with `--enqueue`, as a job of a worker. Called again, a stopped training goes on. A
 config that starts from the weights of another training finds that one's config beside its own, and trains it first.

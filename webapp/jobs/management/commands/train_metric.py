@@ -1,4 +1,4 @@
-"""`train_metric CONFIG [--data FOLDER] [--output FOLDER] [--seed N] [--restart] [--ship FOLDER | --enqueue]`.
+"""`train_metric CONFIG [--data FOLDER] [--output FOLDER] …`: train a metric.
 
 Trains a learned metric, in this process or, with `--enqueue`, as a job of a worker. Called again, a stopped training
 goes on. In the usual folder its checkpoint is a metric from the next start on. With `--seed` weights, order and data

@@ -1,4 +1,4 @@
-"""`manage.py rehearse --study KEY --people N`: scripted participants, to see a study filled."""
+"""`rehearse --study KEY --people N`: fill a study with scripted participants."""
 
 from __future__ import annotations
 
