@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('bots', '0015_shared_bots'),
+        ('bots', '0016_project_spending'),
     ]
 
     operations = [
