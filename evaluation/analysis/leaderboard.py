@@ -15,6 +15,8 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any
 
+import numpy as np
+
 from evaluation.analysis.bot_means import BotMeans, within_conditions
 from evaluation.analysis.comparisons import Comparisons, compare, verdict
 from evaluation.analysis.levels import order_alpha
@@ -23,7 +25,8 @@ from evaluation.number_format import figure, pluralise, span
 from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.comparisons import Comparison, is_equal
 from evaluation.stats.means import NO_SCALE, Interval
-from evaluation.stats.sequential import mean_always
+from evaluation.stats.sequential import mean_always, means_of, pair_score_means
+from evaluation.stats.stopping import StoppingForecast, forecast_decisions
 from evaluation.tables import number_or_reason, text_table
 
 
@@ -194,12 +197,14 @@ class RankingProgress:
         means: by bot, with always-valid intervals.
         needs: for each bot, raters needed to decide whether it differs from every other by the smallest difference of
             interest, at most `MOST_NEEDED`; 0 if decided, as different or as equal for practical purposes.
+        forecast: further participants until pairs are decided; None for every other question.
         other_questions: progress for every other question by key, in the order of the rubric.
     """
 
     compared: Comparisons
     means: dict[str, Interval]
     needs: dict[str, int]
+    forecast: StoppingForecast | None = None
     other_questions: dict[str, RankingProgress] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
@@ -209,6 +214,8 @@ class RankingProgress:
             for bot, interval in self.means.items()
         }
         document = {**self.compared.to_json(), "means": means, "needs": self.needs}
+        if self.forecast is not None:
+            document["forecast"] = self.forecast.to_json()
         if self.other_questions:
             document["others"] = [progress.to_json() for progress in self.other_questions.values()]
         return document
@@ -231,7 +238,31 @@ def ranking_progress(ratings: Ratings, *, alpha: float | None = None) -> Ranking
     other_keys = [dimension.key for dimension in ratings.dimensions if leading is None or dimension.key != leading.key]
     progress = _rank_question(ratings, alpha)
     return replace(
-        progress, other_questions={key: _rank_question(replace(ratings, headline=(key,)), alpha) for key in other_keys}
+        progress,
+        forecast=forecast_stopping(ratings, progress.compared),
+        other_questions={key: _rank_question(replace(ratings, headline=(key,)), alpha) for key in other_keys},
+    )
+
+
+def forecast_stopping(ratings: Ratings, compared: Comparisons) -> StoppingForecast:
+    """Forecast how many more participants decide the pairs of bots of a collecting study.
+
+    Args:
+        compared: comparisons of these ratings by the always-valid test.
+    """
+    ratings = within_conditions(ratings)
+    known = ratings.select(np.isfinite(ratings.values()))
+    means = means_of(
+        known.values(),
+        known.bot.tolist(),
+        known.unit.tolist(),
+        None if known.shared is None else known.shared.tolist(),
+        low=compared.dimension.low,
+        high=compared.dimension.high,
+        conditions=None if known.conditions is None else known.conditions.tolist(),
+    )
+    return forecast_decisions(
+        means, compared.pairs, n_people=len(set(known.unit.tolist())), alpha=compared.alpha, smallest=compared.smallest
     )
 
 
@@ -282,11 +313,13 @@ class PairRankingProgress:
     Attributes:
         preferred: preferred bots by the always-valid test.
         needs: by bot, as in `RankingProgress.needs`; pairs never compared are ignored.
+        forecast: as in `RankingProgress`.
         other_questions: progress for every other question.
     """
 
     preferred: Preferred
     needs: dict[str, int]
+    forecast: StoppingForecast | None = None
     other_questions: tuple[PairRankingProgress, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
@@ -314,6 +347,8 @@ class PairRankingProgress:
             ],
             "needs": self.needs,
         }
+        if self.forecast is not None:
+            document["forecast"] = self.forecast.to_json()
         if self.other_questions:
             document["others"] = [progress.to_json() for progress in self.other_questions]
         return document
@@ -333,7 +368,17 @@ def pair_ranking_progress(judged: PairJudgements, *, alpha: float | None = None)
     alpha = order_alpha(judged.level) if alpha is None else alpha
     judged = replace(judged, is_collecting=True)
     first, *other_questions = [_rank_pairs(judged, key, alpha) for key in judged.titles]
-    return replace(first, other_questions=tuple(other_questions))
+    return replace(first, forecast=_forecast_pairs(judged, first.preferred), other_questions=tuple(other_questions))
+
+
+def _forecast_pairs(judged: PairJudgements, preferences: Preferred) -> StoppingForecast:
+    """Forecast how many more participants decide the pairs that are compared directly."""
+    values = judged.answers[judged.leading]
+    keep = np.isfinite(values)
+    columns = [column[keep].tolist() for column in (judged.first, judged.second, judged.rater, judged.item)]
+    means, n_people = pair_score_means(values[keep], *columns)
+    pairs = [preference.pair for preference in preferences.found]
+    return forecast_decisions(means, pairs, n_people=n_people, alpha=preferences.alpha, smallest=preferences.smallest)
 
 
 def _rank_pairs(judged: PairJudgements, key: str, alpha: float) -> PairRankingProgress:

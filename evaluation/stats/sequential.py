@@ -92,6 +92,7 @@ class SequentialMeans:
             the same things, by things and by both; the variances include the pseudo-raters.
         unit: unit of `n_units`, for the bot with the fewest.
         rater_share: share of the variance around the bot means that is due to raters (0 … 1).
+        imagined: squared distance of an imagined rater from the mean.
     """
 
     labels: tuple[str, ...]
@@ -100,6 +101,19 @@ class SequentialMeans:
     covariances: np.ndarray
     unit: Unit = RATERS
     rater_share: float = 0.0
+    imagined: float = 0.0
+
+    def unit_covariance(self) -> np.ndarray:
+        """(bots, bots) covariance of the means over raters, times the raters; without the imagined raters.
+
+        A bot whose ratings do not vary keeps the imagined ones: its next ratings may differ.
+        """
+        root = np.sqrt(self.n_units)
+        unit = self.covariances[0] * root[:, None] * root
+        with_imagined = np.diag(unit)
+        observed = (with_imagined * (self.n_units + IMAGINED) - IMAGINED * self.imagined) / self.n_units
+        np.fill_diagonal(unit, np.where(observed > 1e-9 * self.imagined, observed, with_imagined))
+        return np.asarray(unit)
 
     def project_difference(self, i: int, j: int, n_more: float) -> tuple[float, float, float]:
         """Return the variance of a difference of two bots, and their units.
@@ -169,7 +183,7 @@ def means_of(
         variances = np.maximum(np.diag(matrix), 0)
         np.fill_diagonal(matrix, (variances * number + IMAGINED * end / number) / (number + IMAGINED))
     covariances = np.stack([matrix for matrix, _number in groupings])
-    return SequentialMeans(tuple(labels.tolist()), fit.means, n, covariances, unit, fit.fit.share)
+    return SequentialMeans(tuple(labels.tolist()), fit.means, n, covariances, unit, fit.fit.share, end)
 
 
 def mean_always(
@@ -300,6 +314,42 @@ def preferences_always(
         )
         for pair, estimate in zip(correct_comparisons(pairs, level), means, strict=True)
     ]
+
+
+def pair_score_means(
+    scores: Sequence[float] | np.ndarray,
+    first: Sequence[str],
+    second: Sequence[str],
+    raters: Sequence[Any],
+    things: Sequence[Any],
+) -> tuple[SequentialMeans, int]:
+    """Return the mean score of every directly compared pair, named by `pair_label`, and the number of raters.
+
+    Pairs are taken as independent. Things are ignored if each was compared once.
+
+    Args:
+        scores, first, second, raters, things: as in `preferences_always`.
+    """
+    is_shared = len(set(things)) < len(things)
+    estimates = {
+        pair_label(a, b): means_of(pair_scores, [""] * len(pair_scores), people.tolist(), codes, low=-1, high=1)
+        for a, b, pair_scores, people, thing_codes in iterate_pair_scores(scores, first, second, raters, things)
+        if len(pair_scores) > 1
+        for codes in [thing_codes.tolist() if is_shared and thing_codes is not None else None]
+    }
+    columns = [
+        (estimate.means[0], estimate.n_units[0], estimate.covariances[:, 0, 0]) for estimate in estimates.values()
+    ]
+    means, n_units, variances = (
+        (np.array(column) for column in zip(*columns, strict=True)) if columns else [np.zeros(0)] * 3
+    )
+    covariances = np.stack([np.diag(row) for row in variances.T]) if columns else np.zeros((1, 0, 0))
+    return SequentialMeans(tuple(estimates), means, n_units, covariances, imagined=1.0), len(set(rater_codes(raters)))
+
+
+def pair_label(a: str, b: str) -> str:
+    """Return the label of the mean score of a directly compared pair."""
+    return f"{a}\n{b}"
 
 
 def _make_undefined(a: str, b: str, gap: float | None, reason: Reason) -> Comparison:

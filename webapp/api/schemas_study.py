@@ -16,6 +16,42 @@ from webapp.dashboard.live_ranking import LiveRanking
 from webapp.dashboard.report_document import Headline, ReportPart
 
 
+class PairPeopleOut(Schema):
+    """Further participants until two bots are decided; `high` is null if it is beyond the simulated number."""
+
+    a: str
+    b: str
+    low: int
+    high: int | None
+
+
+class StoppingOut(Schema):
+    """Forecast of when to stop a collecting study: the line of its pages, and its numbers.
+
+    `next_low` to `next_high` more participants decide the next `n_next` pairs (10th to 90th percentile); with `n_later`
+    others, deciding all takes more than `later_more_than`. Cost (with fees) and hours belong to the range. Null:
+    unknown; `next_high` also if it is beyond the simulated number.
+    """
+
+    text: str
+    n_ratings: int
+    made_at: datetime
+    n_pairs: int = Field(alias="forecast.n_pairs")
+    n_decided: int = Field(alias="forecast.n_decided")
+    n_people: int = Field(alias="forecast.n_people")
+    n_next: int = Field(alias="forecast.n_next")
+    next_low: int | None = Field(alias="forecast.next_low")
+    next_high: int | None = Field(alias="forecast.next_high")
+    n_later: int = Field(alias="forecast.n_later")
+    later_more_than: int | None = Field(alias="forecast.later_more_than")
+    pairs: list[PairPeopleOut] = Field(alias="forecast.pairs")
+    currency: str
+    cost_low: float | None
+    cost_high: float | None
+    hours_low: float | None
+    hours_high: float | None
+
+
 class CardsOut(Schema):
     """Counts of participants, conversations and ratings; null if not applicable.
 
@@ -97,6 +133,7 @@ class OverviewOut(Schema):
     cards: CardsOut
     bots: list[BotProgressOut]
     pipeline: PipelineOut | None
+    stopping: StoppingOut | None
     needs: list[NeedOut]
 
 
@@ -149,6 +186,7 @@ class StudyLeaderboard(Schema):
     made_at: datetime | None
     n_ratings: int | None
     document: LeaderboardOut | None
+    stopping: StoppingOut | None = None
     job: JobOut | None
 
 
@@ -267,6 +305,7 @@ class LiveOut(Schema):
     hours: list[Hour] = Field(alias="pace.hours")
     money: MoneyOut
     orders: list[OrderOut]
+    stopping: StoppingOut | None
     things: list[ThingOut]
 
 

@@ -207,6 +207,10 @@ class Alert(models.Model):
         RETENTION_HELD = "retention_held", _("Retention held")
         RETENTION_RESUMED = "retention_resumed", _("Retention resumed")
         DISTRESS = "distress_marked", _("Message marked")
+        STUDY_FULL = "study_full", _("Study full")
+        STUDY_STUCK = "study_stuck", _("Study stuck")
+        STUDY_SLOW = "study_slow", _("Study slow")
+        STUDY_CLOSED = "study_closed", _("Study closed itself")
         JUDGE_DRIFTED = "judge_drifted", _("Judge drifted")
         TEST = "test", _("Test")
 

@@ -25,6 +25,7 @@ from webapp.jobs.kinds.base import job_models
 from webapp.jobs.models import State
 from webapp.jobs.selectors.jobs import job_title
 from webapp.operating.incidents import FAILED, find_problems
+from webapp.operating.study_watch import FULL, find_study_problems
 from webapp.pay.models import Decision, PlatformVisit
 from webapp.pay.submissions import SETTLED
 from webapp.studies.assignment.capacity import bots_beyond_cap
@@ -93,6 +94,7 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
         for study in collecting
         if (beyond := bots_beyond_cap(study))
     ]
+    items += watch_action_items(collecting, is_named=True)
     items += _behind(collecting)
     items += _reported()
     items += _limits()
@@ -122,6 +124,26 @@ def action_items(*, may_pay: bool = True) -> list[ActionItem]:
             )
         )
     return sorted(items, key=lambda item: _TONES.index(item.tone))
+
+
+def watch_action_items(studies: Sequence[Study], *, is_named: bool = False) -> list[ActionItem]:
+    """Return action items about open studies that are full, stuck or slow.
+
+    Args:
+        is_named: True to name the study.
+    """
+    return [
+        ActionItem(
+            "info" if problem.kind == FULL else "warn",
+            f"{problem.study.name}: {problem.lead}" if is_named else problem.lead,
+            problem.rest,
+            "See people" if is_named else "Settings",
+            ("dashboard:study_people", {"key": problem.study.key}, "")
+            if is_named
+            else ("dashboard:study_build_step", {"key": problem.study.key, "step": "pay"}, ""),
+        )
+        for problem in find_study_problems(studies)
+    ]
 
 
 def _limits() -> list[ActionItem]:

@@ -18,7 +18,7 @@ from webapp.bots.selectors import alerts_of, bot_entry_list, bots_aside
 from webapp.conversations.heartbeats import heartbeat_bots
 from webapp.conversations.models import Conversation, ReplyFailure, ReplyMark, Turn
 from webapp.core.language import plural
-from webapp.dashboard.action_items import pay_action_items
+from webapp.dashboard.action_items import pay_action_items, watch_action_items
 from webapp.dashboard.bots import bot_state
 from webapp.dashboard.data_quality import NAMES_MODEL
 from webapp.dashboard.live_progress import QUIET
@@ -316,7 +316,7 @@ class LiveActionItem:
 def live_action_items(study: Study, bots: list[LiveBot], *, may_pay: bool) -> list[LiveActionItem]:
     """Return the matters in the study that need a researcher."""
     items = [_aside(bot) for bot in bots if bot.aside is not None]
-    for need in pay_action_items(may_pay=may_pay, study=study):
+    for need in [*watch_action_items([study]), *pay_action_items(may_pay=may_pay, study=study)]:
         items.append(LiveActionItem(need.lead, need.rest, need.action, need.address))
     return items
 

@@ -9,8 +9,6 @@ import hashlib
 from dataclasses import dataclass
 from datetime import datetime
 
-from django.db.models import Exists, OuterRef
-
 from webapp.dashboard.live_bots import (
     FailedReply,
     LiveActionItem,
@@ -30,10 +28,9 @@ from webapp.dashboard.live_progress import (
     participant_progress,
 )
 from webapp.dashboard.live_ranking import LiveRanking, rankings_of
-from webapp.ratings.models import Rating
-from webapp.results.refresh import has_order, order_refresh
-from webapp.studies.assignment.capacity import is_collecting
-from webapp.studies.models import OrderState, Study
+from webapp.dashboard.stopping import StoppingLine, stopping_line
+from webapp.results.refresh import ranking_newest
+from webapp.studies.models import Study
 from webapp.studies.sitting_tasks import SittingCount, sitting_counts
 
 
@@ -45,6 +42,7 @@ class LiveRoom:
         waiting: participants who wait for a reply, the longest wait first; `n_waiting` in total.
         failed: the latest replies that failed.
         orders: order of the bots by each question; empty if not computed yet, or not possible.
+        stopping: forecast of when to stop; None if there is none, or scripted participants are included.
         things: matters that need a researcher.
         parts: participants of each part; empty in a study without parts.
     """
@@ -58,6 +56,7 @@ class LiveRoom:
     pace: RatingPace
     money: Money
     orders: list[LiveRanking]
+    stopping: StoppingLine | None
     things: list[LiveActionItem]
     parts: list[SittingCount]
 
@@ -89,12 +88,7 @@ def live_room(study: Study, *, include_synthetic: bool, now: datetime, may_pay: 
     waiting, n_waiting = waiting_of(study, bots, include_synthetic=include_synthetic, now=now)
     people = participant_progress(study, include_synthetic=include_synthetic, now=now)
     pace = pace_of(study, people, include_synthetic=include_synthetic, now=now)
-    orders: list[LiveRanking] = []
-    if has_order(study):
-        state = OrderState.objects.filter(study=study).first()
-        orders = rankings_of(study, state, bots)
-        if is_collecting(study) and _is_new(study, state):
-            order_refresh(study)
+    state = ranking_newest(study)
     return LiveRoom(
         study.state,
         people,
@@ -104,17 +98,8 @@ def live_room(study: Study, *, include_synthetic: bool, now: datetime, may_pay: 
         failures_of(study, bots, include_synthetic=include_synthetic, now=now),
         pace,
         money_of(study),
-        orders,
+        rankings_of(study, state, bots),
+        None if include_synthetic else stopping_line(study, state, now=now),
         live_action_items(study, bots, may_pay=may_pay),
         sitting_counts(study, include_synthetic=include_synthetic, now=now),
     )
-
-
-def _is_new(study: Study, state: OrderState | None) -> bool:
-    """Return True if ratings were submitted since a worker last computed the order."""
-    if state:
-        lately = Rating.objects.filter(submitted_at__gt=state.made_at)
-        return lately.filter(participant__study=study).exists()
-    # Query participants first: for a study without ratings the database would scan every rating.
-    theirs = Rating.objects.filter(participant=OuterRef("pk"))
-    return study.participants.filter(Exists(theirs)).exists()

@@ -11,12 +11,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
 from django.core.cache import cache
-from django.db.models import Case, Count, Max, Q, Sum, Value, When
+from django.db.models import Case, Count, Max, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import Coalesce, TruncHour
 from django.utils import timezone
 
@@ -25,9 +24,9 @@ from webapp.bots.models import Spending
 from webapp.bots.selectors import spending_spent
 from webapp.core.clock import database_now
 from webapp.dashboard.builder.pay import Cost, cost_of
-from webapp.pay.submissions import submissions_of
+from webapp.pay.submissions import pay_owed
 from webapp.ratings.paired_comparisons import answers_counted
-from webapp.studies.models import LinkCount, Outcome, Study, Task, Whereabouts
+from webapp.studies.models import LinkCount, Outcome, Study, Task, TaskCount, Whereabouts
 from webapp.studies.protocols.base import protocols
 from webapp.studies.recruitment.links import SCRIPTS_FAILED
 from webapp.studies.selectors import steps_asked
@@ -353,31 +352,28 @@ def pace_of(study: Study, people: ParticipantProgress, *, include_synthetic: boo
         .annotate(n=Count("pk"))
     )
     hours = tuple(Hour(start, counts_by_hour.get(start, 0), start == this) for start in starts)
-    n_lately = tasks.filter(ended_at__gte=now - _RATE_OVER).count()
     n_done, planned = people.totals.outcomes.get(Outcome.RATED, 0), cost_of(study).n
-    n_left = planned - n_done
-    rate = n_lately / (_RATE_OVER.total_seconds() / 3600)
-    is_known = planned and n_left > 0 and n_lately >= _LEAST_FOR_RATE
-    return RatingPace(hours, n_done, planned, n_left / rate if is_known else None)
+    n_left, rate = planned - n_done, _hourly_rate(tasks, now)
+    return RatingPace(hours, n_done, planned, n_left / rate if planned and n_left > 0 and rate else None)
 
 
-def _paid_to_people(study: Study) -> float:
-    """Return the pay and bonuses of all visits, paid or not.
+def _hourly_rate(tasks: QuerySet[Task], now: datetime) -> float | None:
+    """Return the number of these tasks per hour in the last two hours; None if there were too few."""
+    n_lately = tasks.filter(ended_at__gte=now - _RATE_OVER).count()
+    return n_lately / (_RATE_OVER.total_seconds() / 3600) if n_lately >= _LEAST_FOR_RATE else None
 
-    In a large study they may be some seconds old.
-    """
-    key = f"live-pay/{study.pk}"
-    known: float | None = cache.get(key)
-    if known is not None:
-        return known
-    started = time.monotonic()
-    visits = submissions_of(study).all
-    bonuses = (bonus.amount for visit in visits for bonus in visit.bonuses)
-    pay = float(sum((visit.owed or Decimal() for visit in visits), Decimal()) + sum(bonuses, Decimal()))
-    if len(visits) >= LARGE:
-        took_s = time.monotonic() - started
-        cache.set(key, pay, timeout=min(_REUSED_FOR * took_s, _LONGEST_S))
-    return pay
+
+def tasks_per_hour(study: Study, now: datetime) -> float | None:
+    """Return the participants' completed tasks per hour in the last two hours; None if there were too few."""
+    return _hourly_rate(
+        Task.objects.filter(participant__study=study, participant__is_synthetic=False, outcome=Outcome.RATED), now
+    )
+
+
+def completed_tasks(study: Study) -> int:
+    """Return the number of tasks that participants have completed, from the stored count."""
+    counts = TaskCount.objects.filter(study=study, is_synthetic=False, bot_id="", conversation=None, item=None)
+    return counts.values_list("n_completed", flat=True).first() or 0
 
 
 def money_of(study: Study) -> Money:
@@ -388,6 +384,6 @@ def money_of(study: Study) -> Money:
     planned, recruitment = cost_of(study), study.values.recruitment
     people = None
     if recruitment.pay_each is not None or any(part.pay is not None for part in study.values.sittings.parts):
-        people = _paid_to_people(study) * (1 + recruitment.fee_share)
+        people = pay_owed(study) * (1 + recruitment.fee_share)
     spent = spending_spent(Spending.Of.STUDY, str(study.pk))
     return Money(people, spent or None, planned)

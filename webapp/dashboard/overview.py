@@ -20,7 +20,14 @@ from evaluation.number_format import digits_for, figure, span
 from webapp.bots.selectors import bot_available_ids, bots_find
 from webapp.conversations.models import Conversation
 from webapp.core.language import plural
-from webapp.dashboard.action_items import ActionItem, bot_behind, pay_action_items, pay_waits, tasks_waiting
+from webapp.dashboard.action_items import (
+    ActionItem,
+    bot_behind,
+    pay_action_items,
+    pay_waits,
+    tasks_waiting,
+    watch_action_items,
+)
 from webapp.dashboard.data_quality import reports_unseen
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import listed
@@ -311,7 +318,7 @@ def study_action_items(
         )
     if study.state == Study.State.COLLECTING and not study.is_imported:
         bots = _bots(study, progress) if get_protocol(study).talks_to_bots else []
-        items += [*bots, *_to_come(study, cards, progress)]
+        items += [*watch_action_items([study]), *bots, *_to_come(study, cards, progress)]
     return items
 
 

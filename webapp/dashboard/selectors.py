@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Avg, Count, Exists, F, Max, OuterRef, Q, QuerySet
+from django.utils import timezone
 
 from chatbots.registry import title_of
 from evaluation.metrics.registry import metric_list
@@ -30,7 +31,7 @@ from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.paired_comparisons import answers_counted
 from webapp.ratings.selectors import NO_MODEL, most_replies, raters_count, study_bots, study_conversations
 from webapp.studies.assignment.capacity import bots_beyond_cap
-from webapp.studies.models import Outcome, Participant, Study, Task
+from webapp.studies.models import ClosedBy, Outcome, Participant, Study, Task
 from webapp.studies.protocols.base import get_protocol, protocols
 from webapp.studies.selectors import items_given
 
@@ -183,6 +184,14 @@ def tour_study() -> Study | None:
     """
     made_here = Study.objects.filter(is_imported=False, archived_at=None)
     return made_here.filter(state=Study.State.COLLECTING).order_by("pk").first()
+
+
+def closed_sentence(study: Study) -> str:
+    """Return when and why a study closed itself; empty if it did not."""
+    if not study.closed_by or study.ended_at is None:
+        return ""
+    moment = timezone.localtime(study.ended_at)
+    return f"The study closed itself on {moment.day} {moment:%b %Y, %H:%M}: {ClosedBy(study.closed_by).label}."
 
 
 def _latest(study: Study, newest: datetime | None) -> str:

@@ -36,6 +36,7 @@ from webapp.jobs.kinds.base import job_models
 from webapp.jobs.models import State
 from webapp.jobs.selectors.jobs import job_title
 from webapp.operating.distress_alerts import distress_alerts_make
+from webapp.operating.study_watch import FULL, SLOW, STUCK, close_due_studies, find_study_problems
 from webapp.operating.system_load import Queue, disk_usage, job_queues, replies_queue
 
 logger = logging.getLogger(__name__)
@@ -55,6 +56,9 @@ OVER = {
     RETENTION: "retention_resumed",
 }
 """Of each kind of trouble the event that tells that it is over."""
+STUDY_KINDS = (FULL, STUCK, SLOW)
+REPORTED_AGAIN_AFTER = timedelta(days=1)
+"""A study's problem that comes back sooner is not reported again."""
 CHECK = "check"
 """Subject of a trouble whose check itself fails."""
 FAILED_WITHIN = timedelta(days=1)
@@ -72,6 +76,7 @@ class Problem:
         title: short title.
         words: explanation and remedy.
         details: machine-readable values.
+        link: page of the problem; empty for the system's.
     """
 
     kind: str
@@ -79,6 +84,7 @@ class Problem:
     title: str
     words: str
     details: dict[str, Any] = field(default_factory=dict)
+    link: str = ""
 
 
 def find_problems(ongoing: Collection[tuple[str, str]] = ()) -> list[Problem]:
@@ -320,11 +326,12 @@ _looked_at: float | None = None
 
 
 def look_if_due() -> None:
-    """Check for problems, unless this process just did."""
+    """Close studies by their rules and check for problems, unless this process just did."""
     global _looked_at
     now = time.monotonic()
     if _looked_at is None or now - _looked_at >= EVERY_S:
         _looked_at = now
+        close_due_studies()
         look()
         distress_alerts_make()
         if not processes_living(WORKER):
@@ -336,7 +343,8 @@ def look() -> None:
     open_incidents = {
         (incident.kind, incident.subject): incident for incident in Incident.objects.filter(ended_at=None)
     }
-    problems = {(problem.kind, problem.subject): problem for problem in find_problems(open_incidents.keys())}
+    present = [*find_problems(open_incidents.keys()), *_problems_of_studies()]
+    problems = {(problem.kind, problem.subject): problem for problem in present}
     for key, problem in problems.items():
         if key not in open_incidents:
             try:
@@ -349,6 +357,28 @@ def look() -> None:
                 _end(incident)
             except Exception as error:
                 logger.error("the end of %s cannot be stored: %s", key, error_text(error, 200))
+
+
+def _problems_of_studies() -> list[Problem]:
+    """Return the problems of all open studies; one that was reported within a day counts as reported."""
+    since = database_now() - REPORTED_AGAIN_AFTER
+    reported = set(
+        Incident.objects.filter(kind__in=STUDY_KINDS, began_at__gte=since, ended_at__isnull=False).values_list(
+            "kind", "subject"
+        )
+    )
+    return [
+        Problem(
+            problem.kind,
+            str(problem.study.pk),
+            f"{problem.study.name}: {problem.lead}",
+            problem.rest,
+            {"study": problem.study.key},
+            problem.address,
+        )
+        for problem in find_study_problems()
+        if (problem.kind, str(problem.study.pk)) not in reported
+    ]
 
 
 def send_here() -> None:
@@ -377,7 +407,7 @@ def _begin(problem: Problem) -> None:
     alert_fields = {
         "title": f"Confab: {problem.title}",
         "words": problem.words,
-        "link": reverse("dashboard:system"),
+        "link": problem.link or reverse("dashboard:system"),
         **problem.details,
     }
     title = sanitise(problem.title, Incident._meta.get_field("title").max_length)
@@ -397,6 +427,8 @@ def _end(incident: Incident) -> None:
         open_incident = Incident.objects.filter(pk=incident.pk, ended_at=None)
         if not open_incident.update(ended_at=database_now()):
             return
+        if incident.kind in STUDY_KINDS:
+            return  # its pages show it; only the beginning is reported
         words = _("Resolved: {title}.").format(title=incident.title)
         alert_fields = {
             **incident.details,

@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from django.db.models import Exists, OuterRef
+
 from webapp.core.clock import database_now
 from webapp.jobs.models import UNFINISHED, Job
 from webapp.jobs.services.jobs import job_create
 from webapp.ratings.flag_selectors import flags_data, flags_state, tasks_to_look_at
 from webapp.ratings.flag_store.models import FlagState
 from webapp.ratings.flags.base import flag_kinds
+from webapp.ratings.models import Rating
 from webapp.ratings.services import flags_make
+from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import OrderState, Study
 from webapp.studies.protocols.base import get_protocol
@@ -103,6 +107,26 @@ def order_refresh(study: Study) -> Job | None:
     if Job.objects.filter(kind=RANKING_KIND, study=study, state__in=UNFINISHED).exists():
         return None
     return job_create(kind=RANKING_KIND, payload={"study": study.pk}, study=study)
+
+
+def ranking_newest(study: Study) -> OrderState | None:
+    """Return the newest ranking, and request a new one if ratings have come since; None if there is none yet."""
+    if not has_order(study):
+        return None
+    state = OrderState.objects.filter(study=study).first()
+    if is_collecting(study) and _has_new_ratings(study, state):
+        order_refresh(study)
+    return state
+
+
+def _has_new_ratings(study: Study, state: OrderState | None) -> bool:
+    """Return True if ratings were submitted since a worker last computed the order."""
+    if state:
+        lately = Rating.objects.filter(submitted_at__gt=state.made_at)
+        return lately.filter(participant__study=study).exists()
+    # Query participants first: for a study without ratings the database would scan every rating.
+    theirs = Rating.objects.filter(participant=OuterRef("pk"))
+    return study.participants.filter(Exists(theirs)).exists()
 
 
 def order_refresh_for_rule(study: Study) -> None:

@@ -22,7 +22,7 @@ from evaluation.formats.base import Skipped
 from webapp.bots.selectors import bot_available_ids
 from webapp.core.clock import database_now
 from webapp.studies.attention_checks import answers_beyond
-from webapp.studies.models import Item, Participant, Study
+from webapp.studies.models import ClosedBy, Item, Participant, Study
 from webapp.studies.privacy import erasure_counts, erasure_kinds, participants_erase, studies_gone
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rubrics import post_task_questions, rubric_create, scales_of
@@ -91,6 +91,13 @@ def demo_paper_study_ensure() -> Study:
         study.state = Study.State.COLLECTING
         study.save(update_fields=["state", "updated_at"])
     return study
+
+
+def study_close(*, study: Study, reason: ClosedBy) -> bool:
+    """Close an open study by its own rule; False if it is no longer open."""
+    now = database_now()
+    is_open = Study.objects.filter(pk=study.pk, state=Study.State.COLLECTING)
+    return bool(is_open.update(state=Study.State.ENDED, closed_by=reason, ended_at=now, updated_at=now))
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,6 +175,9 @@ def entry_refusal(
     refusal = None if synthetic else state_refusal(study)
     if refusal is not None:
         return refusal
+    ends_at = study.values.closing.ends_at
+    if ends_at is not None and not synthetic and database_now() >= ends_at:  # no process has closed it yet
+        return Refused(StartRefusal.ENDED, _("This study has ended."))
     if participant is not None and participant.withdrawn_at is not None:
         return Refused(StartRefusal.WITHDREW, _("You withdrew from this study."))
     if participant is not None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from datetime import date, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Annotated, Any, Literal
 
@@ -15,6 +16,7 @@ from django.core.exceptions import ValidationError
 from django.core.validators import validate_email
 from django.db import models
 from django.db.models.fields.json import KeyTransform
+from django.utils import timezone
 from django.utils.safestring import SafeString
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
@@ -356,6 +358,46 @@ class Quotas(InputModel):
     level: ConfidenceLevel = None
 
 
+def _day(text: str) -> str:
+    if text:
+        try:
+            date.fromisoformat(text)
+        except ValueError:
+            raise ValueError("it must be a day such as 2027-01-31") from None
+    return text
+
+
+class Closing(InputModel):
+    """Rules by which a study closes itself. They are part of the plan, so set them before it opens."""
+
+    closes_when_full: bool = Field(
+        default=False,
+        title="Close at the planned number",
+        description="The study closes itself as soon as all tasks wanted are complete. Otherwise it stays open and "
+        "turns new participants away.",
+    )
+    budget: Number | None = Field(
+        default=None,
+        ge=0,
+        title="Budget for participants",
+        description="Pay, bonuses and platform fee, in the study’s currency. The study closes itself when one more "
+        "participant could exceed it; those who have started are counted. Leave empty for no limit.",
+    )
+    closes_on: Annotated[str, AfterValidator(_day)] = Field(
+        default="",
+        title="Last day",
+        description="The study closes itself at the end of this day, in the server’s time zone. Leave empty for none.",
+    )
+
+    @property
+    def ends_at(self) -> datetime | None:
+        """End of the last day; None without one."""
+        if not self.closes_on:
+            return None
+        after = date.fromisoformat(self.closes_on) + timedelta(days=1)
+        return timezone.make_aware(datetime.combine(after, datetime.min.time()))
+
+
 class StudyValues(InputModel):
     """All values of a version of a study.
 
@@ -392,6 +434,7 @@ class StudyValues(InputModel):
     picking: Picking = Picking()
     recruitment: RecruitmentValues = RecruitmentValues()
     quotas: Quotas = Quotas()
+    closing: Closing = Closing()
     assignment: Assignment = Assignment()
     rights: Rights = Rights()
     conditions: Conditions = Conditions()
@@ -469,6 +512,7 @@ SECTIONS: dict[str, type[InputModel]] = {
     "picking": Picking,
     "recruitment": RecruitmentValues,
     "quotas": Quotas,
+    "closing": Closing,
     "assignment": Assignment,
     "rights": Rights,
     "conditions": Conditions,

@@ -328,7 +328,7 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = No
         if errors := study_errors(before=before, study=study, values=values, rubric=separate_rubric):
             raise ValidationError(errors)  # type: ignore[arg-type]
         if study.state != Study.State.ENDED:
-            study.ended_at = None
+            study.ended_at, study.closed_by = None, ""
         elif before is None or before.state != Study.State.ENDED:
             study.ended_at = database_now()
         study.is_sequential |= study.state == Study.State.COLLECTING

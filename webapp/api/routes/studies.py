@@ -26,12 +26,13 @@ from webapp.dashboard.live_progress import now_rounded
 from webapp.dashboard.overview import study_action_items
 from webapp.dashboard.pipeline import pipeline_of
 from webapp.dashboard.selectors import bot_progress, study_cards
+from webapp.dashboard.stopping import stopping_line
 from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.selectors import study_bots, study_conversations
 from webapp.results.cache import AnalysisKey, get_result
 from webapp.results.fingerprint import analysed_counts
 from webapp.results.item_results import study_pairs
-from webapp.results.refresh import refresh_flags
+from webapp.results.refresh import ranking_newest, refresh_flags
 from webapp.search.index_statistics import VOTES_LEVEL, votes_of_bots, votes_ranked
 from webapp.studies.lifecycle import study_import
 from webapp.studies.models import Study
@@ -116,6 +117,7 @@ def overview(request: HttpRequest, key: str, include_synthetic: bool = False) ->
         "cards": cards,
         "bots": progress,
         "pipeline": pipeline_of(study, cards, progress) if is_rated_whole else None,
+        "stopping": None if include_synthetic else stopping_line(study, ranking_newest(study), now=now_rounded()),
         "needs": needs,
     }
 
@@ -164,6 +166,9 @@ def study_leaderboard(
         "made_at": answer.made_at,
         "n_ratings": facts.n_ratings if answer.computed_result is None else answer.computed_result.facts.n_ratings,
         "document": None if ranking is None else ranking.to_json(),
+        "stopping": stopping_line(study, ranking_newest(study), now=now_rounded())
+        if not (by or include_failed or participant_filter.include_synthetic or participant_filter.flags(study))
+        else None,
         "job": answer.job,
     }
 

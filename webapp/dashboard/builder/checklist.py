@@ -79,7 +79,7 @@ def slower_bots(study: Study) -> list[Slower]:
     return slower
 
 
-_STEP_OF_SECTION = {"texts": "texts", "recruitment": "pay", "quotas": "pay"}
+_STEP_OF_SECTION = {"texts": "texts", "recruitment": "pay", "quotas": "pay", "closing": "pay"}
 _STEP_OF_FIELD = {"questions": "questions", "rubric": "questions"}
 
 

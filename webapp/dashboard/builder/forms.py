@@ -320,6 +320,7 @@ SECTION_TITLES = {
     "arena": "Comparisons",
     "picking": "Picks",
     "quotas": "Limits",
+    "closing": "Closing rules",
     "assignment": "Assignment of chatbots",
     "rights": "Withdrawal and retention",
 }

@@ -61,10 +61,14 @@ class Cost:
         return None if self.people is None or self.fee is None else self.people + self.fee
 
 
-def cost_of(study: Study) -> Cost:
-    """Return the study's cost if each wanted task is done once."""
+def cost_of(study: Study, n_tasks: int | None = None) -> Cost:
+    """Return the study's cost if each wanted task is done once.
+
+    Args:
+        n_tasks: number of tasks, in place of the wanted ones.
+    """
     recruitment, minutes = study.values.recruitment, study.values.texts.minutes
-    in_all, n = pay_in_all(study.values), n_wanted(study)
+    in_all, n = pay_in_all(study.values), n_wanted(study) if n_tasks is None else n_tasks
     each = in_all / (len(study.values.sittings.parts) or 1) if in_all is not None else None
     people = each * n if each is not None and n else None
     return Cost(

@@ -120,6 +120,8 @@ def smallest_sentences(study: Study, smallest: float | None, digits: int = 2) ->
         sentences.append(
             f"The confidence level was changed after the first participants had started: from {before} to {after}."
         )
+    if study.values.closing != study.agreed_values.closing:
+        sentences.append("The closing rules were changed after the first participants had started.")
     now, agreed = study.values.quotas.smallest_difference, smallest_difference_agreed(study)
     if now != agreed:
         before, after = (

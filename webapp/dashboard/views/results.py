@@ -34,6 +34,7 @@ from webapp.dashboard.leaderboard import (
     pairs_board,
     votes_board,
 )
+from webapp.dashboard.live_progress import now_rounded
 from webapp.dashboard.narrative.comparisons import bot_link, planning_table, prediction_of
 from webapp.dashboard.narrative.conditions import within_sentence
 from webapp.dashboard.narrative.hybrid_fits import ComparedStudy, studies_table
@@ -42,6 +43,7 @@ from webapp.dashboard.narrative.phrases import NamedTable, Section
 from webapp.dashboard.navigation import read_view
 from webapp.dashboard.report_sections import SECTIONS, Choice, FoldedSection
 from webapp.dashboard.selectors import studies_to_compare
+from webapp.dashboard.stopping import StoppingLine, stopping_line
 from webapp.dashboard.views.studies import (
     ShownResult,
     additional_result,
@@ -54,6 +56,7 @@ from webapp.ratings.paired_comparisons import studies_beside
 from webapp.ratings.selectors import study_bots, study_conversations
 from webapp.results.bot_means import bot_summary
 from webapp.results.item_results import PairPage, study_pairs
+from webapp.results.refresh import ranking_newest
 from webapp.results.study_data import StudyFrame
 from webapp.search.index_statistics import has_votes, votes_of_bots
 from webapp.studies.models import Study
@@ -80,6 +83,7 @@ def results(request: HttpRequest, study: Study) -> HttpResponse:
         failed=request.GET.get("failed") == "1",
         refusals=count_refusals(study),
         n_excluded=study.conversations.filter(state=Conversation.State.EXCLUDED).count(),
+        stopping=_stopping(request, study),
         suffix_more="".join(f"&{urlencode({name: v})}" for name in _KEPT for v in request.GET.getlist(name) if v),
         **context,
     )
@@ -102,6 +106,13 @@ def picture(request: HttpRequest, study: Study, what: str, kind: str) -> HttpRes
     response["Content-Disposition"] = content_disposition_header(True, f"{study.key}-{name}.{kind}") or ""
     response["X-Content-Type-Options"] = "nosniff"
     return response
+
+
+def _stopping(request: HttpRequest, study: Study) -> StoppingLine | None:
+    """Return the forecast of when to stop; it is about all participants' ratings on the ranking question."""
+    if any(request.GET.get(name) for name in ("by", "failed", "synthetic", "without", "level")):
+        return None
+    return stopping_line(study, ranking_newest(study), now=now_rounded())
 
 
 def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:

@@ -28,17 +28,20 @@ from webapp.dashboard.action_items import action_items
 from webapp.dashboard.bots import study_spent
 from webapp.dashboard.conversation_list import conversations_link
 from webapp.dashboard.filters import apply_flag_filter, exclusion_notice, requested_flags
+from webapp.dashboard.live_progress import now_rounded
 from webapp.dashboard.navigation import Link, form_view, page, page_title, post_view, read_view, tab_links
 from webapp.dashboard.overview import headline_findings, selfplay_bots, study_action_items
 from webapp.dashboard.pipeline import SELFPLAY_EACH, pipeline_of
 from webapp.dashboard.recruitment import link_to_send, participant_link, recruiting_links
 from webapp.dashboard.selectors import studies_to_compare, tour_study
+from webapp.dashboard.stopping import stopping_line
 from webapp.dashboard.views.jobs import job_context, job_rows
 from webapp.jobs.models import State
 from webapp.jobs.services.fits import analysis_start
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.ratings.paired_comparisons import answers_counted
 from webapp.results.cache import AnalysisKey, CurrentResult, get_result
+from webapp.results.refresh import ranking_newest
 from webapp.results.study_data import StudyFrame, study_frame
 from webapp.studies.models import Study
 from webapp.studies.privacy.retention import clock_of
@@ -98,6 +101,7 @@ def study_page(
         "with_scripts": kept_in_address(request, synthetic=True),
         "without_scripts": kept_in_address(request, synthetic=False) or "?",
         "people": exclusion_notice(request, study) if leaves_out else None,
+        "closed_said": selectors.closed_sentence(study),
         "judges_items": get_protocol(study).judges_items,
         "has_chats": get_protocol(study).talks_to_bots,
         # Counted by the page that has no other result.
@@ -364,6 +368,7 @@ def overview(request: HttpRequest, study: Study) -> HttpResponse:
         pipeline=pipeline,
         known=known,
         known_waits=known_waits,
+        stopping=None if synthetic else stopping_line(study, ranking_newest(study), now=now_rounded()),
         running=job_context(running, running.kind) if running is not None else None,
         progress=progress,
         judges_items=judges,

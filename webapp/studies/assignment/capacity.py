@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping, Sequence, Set
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
@@ -298,16 +298,18 @@ def _planned_numbers(values: StudyValues) -> tuple[Any, ...]:
     return values.quotas.n_conversations_wanted, quotas, values.conditions.n_each_cell
 
 
-def has_planned_number(study: Study) -> bool:
-    """Return True if all planned conversations are completed.
+def has_planned_number(study: Study, counts: Iterable[TaskCount] | None = None) -> bool:
+    """Return True if all planned conversations are completed; False without a planned number.
 
-    False if no number is planned.
+    Args:
+        counts: the study's counts of participants by bot and cell, if already loaded.
     """
-    counts = TaskCount.objects.filter(study=study, is_synthetic=False, conversation=None, item=None)
+    if counts is None:
+        counts = TaskCount.objects.filter(study=study, is_synthetic=False, conversation=None, item=None)
     done, in_cells = Counter[str](), Counter[tuple[str, str]]()
-    for bot_id, cell, n in counts.values_list("bot_id", "cell", "n_completed"):
-        done[bot_id] += n
-        in_cells[bot_id, cell] += n
+    for count in counts:
+        done[count.bot_id] += count.n_completed
+        in_cells[count.bot_id, count.cell] += count.n_completed
     n_planned, conditions = study.values.quotas.n_conversations_wanted, study.values.conditions
     if n_planned and done[""] >= n_planned:
         return True

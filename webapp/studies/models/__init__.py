@@ -52,6 +52,14 @@ __all__ = [
 AGREED_BY_PEOPLE = Q(is_synthetic=False, consented_at__isnull=False)
 
 
+class ClosedBy(models.TextChoices):
+    """Closing rule by which a study closed itself."""
+
+    PLANNED_NUMBER = "planned_number", _("the planned number was reached")
+    BUDGET = "budget", _("one more participant could have exceeded the budget")
+    DATE = "date", _("its last day was over")
+
+
 class Rubric(TimeStamped):
     """Questions after a task, by default on one scale.
 
@@ -205,6 +213,13 @@ class Study(TimeStamped, OfProject):
     )
     ended_at = models.DateTimeField(
         null=True, blank=True, editable=False, help_text=_("Time at which the study was last closed.")
+    )
+    closed_by = models.CharField(
+        max_length=20,
+        blank=True,
+        editable=False,
+        choices=ClosedBy,
+        help_text=_("Closing rule that closed the study last; empty if a researcher did."),
     )
     is_imported = models.BooleanField(default=False, help_text=_("Created by an import."))
     import_error = models.TextField(

@@ -154,6 +154,12 @@ def money_text(value: float | Decimal, currency: str) -> str:
     return f"{sign}{digits}" if sign else f"{digits} {currency}"
 
 
+def money_about(value: float, currency: str) -> str:
+    """Write a rough amount with its currency, without pennies."""
+    sign = CURRENCY_SIGNS.get(currency)
+    return f"{sign}{value:,.0f}" if sign else f"{value:,.0f} {currency}"
+
+
 def pay_of_task(values: StudyValues, sitting: str = "") -> float | None:
     """Return the pay for a task or for the part with this key; None if the study does not set it."""
     part_pay = next((part.pay for part in values.sittings.parts if part.key == sitting), None)

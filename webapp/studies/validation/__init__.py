@@ -9,9 +9,12 @@ from typing import Any, cast
 from django.db.models import QuerySet
 
 from webapp.bots.selectors import bots_unknown, bots_unpriced
+from webapp.core.clock import database_now
+from webapp.studies.assignment.capacity import has_planned_number
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.models import AGREED_BY_PEOPLE, Item, Outcome, Rubric, Study
 from webapp.studies.protocols.base import StudyProtocol, asks_questions, get_protocol, protocols
+from webapp.studies.recruitment.completion import pay_in_all
 from webapp.studies.rubrics import scales_of
 from webapp.studies.selectors import conversations_given, items_given, items_judged
 from webapp.studies.settings import StudyValues
@@ -87,6 +90,28 @@ def validate_cap(on: Checked) -> Errors:
     words = f"The price of {', '.join(unpriced)} is unknown, so Confab cannot tell when the cost limit is reached. "
     advice = "Add price_in and price_out to its entry in bots.yaml (0 if it is free), or remove the cost limit."
     return {"max_cost": words + advice}
+
+
+def validate_closing(on: Checked) -> Errors:
+    """Check that the closing rules can apply, and that a study that opens does not close at once."""
+    closing, values, errors = on.values.closing, on.values, Errors()
+    has_number = values.quotas.n_conversations_wanted or values.assignment.has_quotas or values.conditions.has_quota
+    if closing.closes_when_full and not has_number:
+        errors["closes_when_full"] = "The study has no planned number. Enter one, or untick this."
+    if closing.budget is not None and not pay_in_all(values):
+        errors["budget"] = "Without pay per task the cost is unknown. Enter the pay, or remove the budget."
+    elif closing.budget is not None and values.sittings.parts:
+        errors["budget"] = (
+            "A study with parts cannot close at a budget, because participants could not return for their next part. "
+            "Set the number of participants instead."
+        )
+    if not on.is_open or on.was_open:
+        return errors
+    if closing.ends_at is not None and closing.ends_at <= database_now():
+        errors["closes_on"] = f"The last day, {closing.closes_on}, is over. Choose a later one, or remove it."
+    if closing.closes_when_full and on.before is not None and has_planned_number(on.before):
+        errors["closes_when_full"] = "The planned number is already reached. Raise it, or untick this."
+    return errors
 
 
 def validate_smallest_difference(on: Checked) -> Errors:
@@ -404,6 +429,7 @@ def validate_fixed_values(on: Checked) -> Errors:
 
 VALIDATORS: tuple[Callable[[Checked], Errors], ...] = (
     validate_cap,
+    validate_closing,
     validate_smallest_difference,
     validate_bot_quotas,
     validate_earlier_studies,

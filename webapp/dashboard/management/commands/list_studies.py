@@ -5,12 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 from webapp.core.management.base import ConfabCommand
+from webapp.dashboard.live_progress import now_rounded
 from webapp.dashboard.selectors import study_rows
-from webapp.studies.models import Study
+from webapp.dashboard.stopping import StoppingLine, stopping_line
+from webapp.studies.models import OrderState, Study
+
+
+def _stopping(study: Study) -> StoppingLine | None:
+    if study.state != Study.State.COLLECTING:
+        return None
+    return stopping_line(study, OrderState.objects.filter(study=study).first(), now=now_rounded())
 
 
 class Command(ConfabCommand):
-    help = "List all studies with their state and number of complete conversations."
+    help = "List all studies with their state, number of complete conversations, and when to stop."
 
     def run(self, **options: Any) -> list[dict[str, Any]]:
         return [
@@ -22,6 +30,7 @@ class Command(ConfabCommand):
                 "bots": row.n_bots,
                 "conversations": row.n_completed,
                 "wanted": row.n_wanted or None,
+                "when_to_stop": None if (line := _stopping(row.study)) is None else line.text,
             }
             for row in study_rows(Study.objects.order_by("-created_at"))
         ]
@@ -34,5 +43,7 @@ class Command(ConfabCommand):
                 f"{study['key']:<{width}}  {study['state']:<10}  {study['bots']} bots, "
                 f"{study['conversations']:,}{wanted_text} conversations complete  {study['name']}"
             )
+            if study["when_to_stop"]:
+                self.stdout.write(f"{'':<{width}}  {study['when_to_stop']}")
         if not result:
             self.stdout.write("There are no studies yet.")
