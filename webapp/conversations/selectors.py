@@ -168,6 +168,11 @@ def synthetic_count(study: Study) -> int:
     return Conversation.objects.filter(study=study, is_synthetic=True).count()
 
 
+def excluded_count(study: Study) -> int:
+    """Return the number of chats that are excluded from all results."""
+    return Conversation.objects.filter(study=study, state=Conversation.State.EXCLUDED).count()
+
+
 def chat_seconds(conversations: QuerySet[Conversation]) -> dict[str, float]:
     """Return by id how many seconds each ended chat took; stored dialogues took none here."""
     rows = conversations.filter(source=Conversation.Source.CHAT, ended_at__isnull=False)

@@ -42,7 +42,7 @@ def selected_ids(request: HttpRequest, collection: Gathered) -> list[UUID]:
         raise Refused("line", bench.wrong.reason)
     ticked = {pk for text in request.POST.getlist("chat") if (pk := _uuid(text)) is not None}
     if ticked:
-        rows = list(collection.rows.filter(pk__in=ticked).values_list("pk", flat=True)[:MOST_CHOSEN])
+        rows = collection.select_ids(ticked)[:MOST_CHOSEN]
         place = {text: n for n, text in enumerate(request.POST.getlist("chat"))}
         rows.sort(key=lambda pk: place[str(pk)])
     else:
@@ -111,8 +111,7 @@ def _exclude(request: HttpRequest, collection: Gathered) -> HttpResponse:
     action, undo = request.POST.get("what", ""), request.session.get(UNDO, {})
     try:
         if action == "undo" and undo.get("page") == collection.address():
-            rows = collection.rows.filter(pk__in=undo["chats"])
-            ids = list(rows.values_list("pk", flat=True))
+            ids = collection.select_ids(undo["chats"])
         else:
             ids = selected_ids(request, collection)
     except Refused as error:
@@ -120,7 +119,7 @@ def _exclude(request: HttpRequest, collection: Gathered) -> HttpResponse:
         return back_to(request, collection.address())
     request.session.pop(UNDO, None)
     if action == "exclude":
-        completed = list(collection.rows.filter(pk__in=ids, state="completed").values_list("pk", flat=True))
+        completed = collection.select_ids(ids, state="completed")
         n = conversations_exclude(ids=completed)
         if n:
             notes_add(chats=completed, text="Excluded from all results.", author=request.user)

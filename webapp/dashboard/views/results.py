@@ -18,8 +18,7 @@ from evaluation.analysis.comparisons import POWER
 from evaluation.analysis.conditions import LevelResult
 from evaluation.analysis.planning import RaterPlan
 from evaluation.plots.svg import FORMATS
-from webapp.conversations.models import Conversation
-from webapp.conversations.selectors import synthetic_count
+from webapp.conversations.selectors import excluded_count, synthetic_count
 from webapp.dashboard.bots import samples_of
 from webapp.dashboard.charts.bots import bots_figure
 from webapp.dashboard.filters import apply_flag_filter
@@ -82,7 +81,7 @@ def results(request: HttpRequest, study: Study) -> HttpResponse:
         n_synthetic=synthetic_count(study),
         failed=request.GET.get("failed") == "1",
         refusals=count_refusals(study),
-        n_excluded=study.conversations.filter(state=Conversation.State.EXCLUDED).count(),
+        n_excluded=excluded_count(study),
         stopping=_stopping(request, study),
         suffix_more="".join(f"&{urlencode({name: v})}" for name in _KEPT for v in request.GET.getlist(name) if v),
         **context,
