@@ -1,4 +1,4 @@
-"""App configuration: registers the bot hosts' health, the cost meter and personal data."""
+"""App configuration: registers bot hosts' health, the cost meter and personal data."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ logger = logging.getLogger(__name__)
 RETRY_LOAD_S = 60.0
 
 BEGUN_WITHIN = timedelta(minutes=10)
-"""Bots of chats and rehearsals begun so lately are loaded before the first message."""
+"""Bots of chats and rehearsals begun within this time are loaded before the first message."""
 
 
 def bot_host_channels() -> list[str]:
@@ -105,7 +105,10 @@ class BotHostRuntime:
             await in_database(signs.end)()
 
     async def close(self) -> None:
-        """Stop the replies under way and release their leases, so that no host waits for them."""
+        """Stop running replies and release their leases.
+
+        No host then waits for them.
+        """
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -133,7 +136,7 @@ class BotHostRuntime:
             logger.error("a task of the bot host failed: %s", _describe_error(error))
 
     async def _answer(self, conversation_id: uuid.UUID) -> None:
-        bind_contextvars(conversation_id=str(conversation_id))  # of this task alone
+        bind_contextvars(conversation_id=str(conversation_id))  # log context of this task only
         lease = self._leases[conversation_id] = uuid.uuid4()
         try:
             due = await in_database(reply_begin)(conversation_id, lease)
@@ -294,7 +297,7 @@ def bots_to_load(pool: str | None) -> list[str]:
 
 
 def values_to_load(pool: str | None) -> list[StudyValues]:
-    """Return the values of running and rehearsed studies that give participants bots of this pool."""
+    """Return the values of running and rehearsed studies with bots of this pool."""
     return [
         values
         for values in [*_values_of_running_studies(), *_values_of_rehearsed_studies()]
@@ -303,7 +306,10 @@ def values_to_load(pool: str | None) -> list[StudyValues]:
 
 
 def _values_of_rehearsed_studies() -> list[StudyValues]:
-    """Return the values of drafts and paused studies in which a rehearsal has begun a task lately."""
+    """Return the values of studies in which a rehearsal recently began a task.
+
+    They are drafts and paused studies.
+    """
     recent_tasks = Task.objects.filter(participant__is_synthetic=True, created_at__gte=database_now() - BEGUN_WITHIN)
     studies = Study.objects.filter(
         state__in=(Study.State.DRAFT, Study.State.PAUSED), pk__in=recent_tasks.values("participant__study")
@@ -340,8 +346,6 @@ def bots_health() -> Health:
     """Return heartbeat ages and, if embedded, the state of the bots.
 
     It names no bot: participants can open the page and must not learn which bot is loading or busy.
-
-    `ok` refers to the bots only: pages still work without them, and replies come when the bots are back.
     """
     details: dict[str, object] = {"heartbeat_age_s": heartbeat_ages_s()}
     if not settings.CONFAB_BOT_HOST_IN_PROCESS:

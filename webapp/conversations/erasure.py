@@ -23,7 +23,9 @@ from webapp.studies.privacy.retention import TextsKind
 
 _NAMED_IN_A_QUERY = 500
 _MOST_QUERIES = 10
-"""Each of them reads the whole table of turns; for more texts, reading it once and comparing here is faster."""
+"""Maximum number of queries, each of which reads the whole table of turns; for more texts, reading it once and
+comparing here is faster.
+"""
 
 
 class _EncodedTextsErasure:
@@ -62,7 +64,9 @@ def partner_seat_deleted(*, instance: PartnerSeat, **_: Any) -> None:
 
 
 def encoded_texts_delete(texts: set[str], *, using: str = "default") -> int:
-    """Remove encodings of these texts if no turn contains them; return the number.
+    """Remove encodings of texts that no turn contains.
+
+    Returns their number.
 
     Raises:
         OSError, sqlite3.Error: rows may be left.
@@ -89,7 +93,10 @@ clean_up_kind(CLEAN_UP, "Encodings of erased texts", lambda _payload: encoded_te
 
 
 def image_deleted(*, instance: ChatImage, using: str, **_: Any) -> None:
-    """Delete the file of an image once the deletion of its row is committed (receiver)."""
+    """Delete the file of an image after its row's deletion (receiver).
+
+    It runs once the deletion is committed.
+    """
     transaction.on_commit(partial(image_file_delete, instance.name), using=using, robust=True)
 
 
@@ -103,7 +110,10 @@ def images_texts() -> TextsKind:
 
 
 def turns_texts() -> TextsKind:
-    """Return the texts of a study's chats; emptying them also forgets their encodings."""
+    """Return the texts of a study's chats.
+
+    Emptying them also removes their encodings.
+    """
 
     def rows(study: Study) -> QuerySet[Any]:
         # A reply that is only an image has no text, but may have a trace that quotes the participant.

@@ -28,7 +28,7 @@ from webapp.core.project_scope import active_project
 logger = logging.getLogger(__name__)
 
 FRAMES = "frames"
-"""The channel layer of open pages; bot hosts hear of work on the default one."""
+"""Channel layer of open pages; bot hosts use the default one."""
 
 
 def conversation_group(conversation_id: UUID | str) -> str:
@@ -51,7 +51,9 @@ async def frame_publish(conversation_id: UUID | str, frame: dict[str, Any], *, s
 
 
 def publish_end(conversation_ids: Iterable[UUID]) -> None:
-    """Let every open page of these conversations reload, from the thread of a view.
+    """Let every open page of these conversations reload.
+
+    The caller is in a view's thread.
 
     The reloaded page shows the task's outcome.
     """
@@ -84,7 +86,10 @@ async def reply_request(*, conversation_id: UUID | str, bot_id: str) -> None:
 
 
 async def page_join(conversation_id: UUID | str, channel: str) -> bool:
-    """Subscribe a page's channel to the conversation; False if the layer is unavailable."""
+    """Subscribe a page's channel to the conversation.
+
+    False if the layer is unavailable.
+    """
     return await _try(get_channel_layer(FRAMES).group_add(conversation_group(conversation_id), channel))
 
 
@@ -104,7 +109,7 @@ async def _try(sending: Awaitable[None]) -> bool:
 
 
 _BEYOND_REPLY_S = 10.0
-"""The bot host's own limit, which says more, is to end a test reply first."""
+"""Additional wait, so that the bot host's own limit, whose error says more, ends a test reply first."""
 
 
 async def tryout_reply(bot_id: str, turns: list[dict[str, str]], seed: int = 0) -> str:
@@ -114,7 +119,7 @@ async def tryout_reply(bot_id: str, turns: list[dict[str, str]], seed: int = 0) 
         turns: `{"speaker": "human"|"bot", "text": …}`, oldest first.
 
     Raises:
-        BotError: there is no reply, also when no bot host answers in time; the message gives the reason.
+        BotError: there is no reply, or no bot host responds in time; the message gives the reason.
     """
     limit_s = settings.CONFAB_REPLY_TIMEOUT_S + _BEYOND_REPLY_S
     layer = get_channel_layer()

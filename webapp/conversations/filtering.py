@@ -31,7 +31,7 @@ _MOST_REASON = ReplyMark._meta.get_field("reason").max_length
 
 
 class NotChecked(BotError):
-    """Error of a blocking filter that could not check a reply.
+    """Raised if a blocking filter could not check a reply.
 
     The reply is not shown; the bot's health is not affected.
     """
@@ -65,7 +65,9 @@ def names_of(bot: BotVersion) -> tuple[str, ...]:
 
 
 async def reply_check(text: str, filter_input: FilterInput, *, only_marks: bool = False) -> list[FilterLabel]:
-    """Return the results of the study's filters in a reply, without blocking the event loop.
+    """Return the matches of the study's filters in a reply.
+
+    The event loop is not blocked.
 
     Raises:
         NotChecked: as `reply_marks`.
@@ -116,7 +118,10 @@ def _cut(reason: str) -> str:
 
 
 def withheld_notice(values: StudyValues) -> str:
-    """Return the text shown in place of a withheld reply, in the study's language."""
+    """Return the text shown instead of a blocked reply.
+
+    It is in the study's language.
+    """
     with translation.override(locale_of(values.texts.language)):
         return _("This reply was blocked.")
 

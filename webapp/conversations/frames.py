@@ -42,16 +42,17 @@ class KeystrokeCounts(Frame):
 
 
 class MessageImage(Frame):
-    """Image of a message: the id from its upload and the participant's description."""
+    """Image of a message: id of its upload, and description."""
 
     id: Annotated[UUID, Strict(False)]
     description: str = Field(default="", max_length=ChatImage.MOST_DESCRIPTION_CHARS)
 
 
 class MessageFrame(Frame):
-    """A participant's message; `client_id` makes sending it again harmless.
+    """A participant's message; `client_id` makes sending it twice harmless.
 
-    `typing` comes from pages of studies that count it; of others it is not stored. With an image the text may be empty.
+    `typing` comes from pages of studies that count typing; in other studies it is not stored. With an image the text
+    may be empty.
     """
 
     type: Literal["message"] = "message"
@@ -70,7 +71,10 @@ class VoteFrame(Frame):
 
 
 class MarksFrame(Frame):
-    """Labels of the bot turn numbered `turn`; an empty list removes all labels."""
+    """Labels of the bot turn numbered `turn`.
+
+    An empty list removes all labels.
+    """
 
     type: Literal["marks"] = "marks"
     turn: int = Field(ge=0, lt=1_000_000)
@@ -78,7 +82,7 @@ class MarksFrame(Frame):
 
 
 class PickFrame(Frame):
-    """Pick of this chat's reply numbered `turn`, or a tie of both chats."""
+    """Pick of this chat's reply numbered `turn`, or a tie."""
 
     type: Literal["pick"] = "pick"
     turn: int = Field(ge=0, lt=1_000_000)
@@ -86,7 +90,7 @@ class PickFrame(Frame):
 
 
 class RetryFrame(Frame):
-    """After `bot_failed`: ask for the same reply again."""
+    """After `bot_failed`: request the same reply again."""
 
     type: Literal["retry"] = "retry"
 
@@ -99,7 +103,7 @@ def frame_parse(text: str) -> ClientFrame:
     """Parse one text frame of a client.
 
     Raises:
-        Refused: code `bad_frame`, with every wrong value and the expected one.
+        Refused: `bad_frame`, with every wrong value and the expected one.
     """
     if len(text) > FRAME_MAX_CHARS:
         raise _bad(f"the frame has {len(text)} characters; at most {FRAME_MAX_CHARS} are read")
@@ -122,7 +126,10 @@ def _bad(message: str, client_id: Any = None) -> Refused:
 
 
 def turn_frame(*, turn: int, text: str, client_id: UUID | str, **image: Any) -> dict[str, Any]:
-    """Confirm a stored message; `image` has the fields `image` and `html`, if any."""
+    """Confirm a stored message.
+
+    `image` has the fields `image` and `html`, if any.
+    """
     return {"type": "turn", "turn": turn, "speaker": "human", "text": text, "client_id": str(client_id), **image}
 
 
@@ -143,7 +150,7 @@ def html_frame(*, turn: int, offset: int, html: str) -> dict[str, Any]:
 
 
 def trace_frame(*, turn: int, number: int, step: dict[str, Any]) -> dict[str, Any]:
-    """Return the frame of one step before a reply (reasoning or tool call).
+    """Return the frame of one step before a reply.
 
     A later frame with the same number replaces it.
     """
@@ -153,7 +160,10 @@ def trace_frame(*, turn: int, number: int, step: dict[str, Any]) -> dict[str, An
 def reply_frame(
     *, turn: int, text: str, can_rate: bool, html: str = "", trace: Sequence[dict[str, Any]] = ()
 ) -> dict[str, Any]:
-    """Confirm a stored reply, with `html` and `trace` if the study shows them."""
+    """Confirm a stored reply.
+
+    It has `html` and `trace` if the study shows them.
+    """
     frame = {"type": "reply", "turn": turn, "speaker": "bot", "text": text, "can_rate": can_rate}
     return {**frame, **({"html": html} if html else {}), **({"trace": list(trace)} if trace else {})}
 
@@ -193,7 +203,7 @@ def error_frame(*, code: str, message: str, **details: Any) -> dict[str, Any]:
 
 
 BUSY = "busy: "
-"""Begins the stored reason of a reply that failed because too many people waited for the bot."""
+"""Beginning of the stored reason of a reply that failed because too many participants waited for the bot."""
 
 
 def bot_failed_frame(failure: Failure) -> dict[str, Any]:

@@ -20,7 +20,7 @@ def heartbeat_ages_s() -> dict[str, float]:
 
 
 def heartbeat_bots() -> dict[str, dict[str, Any]]:
-    """Return the state of each bot that the living bot hosts report; the newest report wins."""
+    """Return the state of each bot at live hosts; the newest report wins."""
     reports: dict[str, dict[str, Any]] = {}
     since = database_now() - timedelta(seconds=30)
     for beat in BotHostHeartbeat.objects.filter(beat_at__gte=since).order_by("beat_at"):
@@ -29,7 +29,7 @@ def heartbeat_bots() -> dict[str, dict[str, Any]]:
 
 
 def bots_unavailable_at_hosts() -> dict[str, str]:
-    """Return the bots that a living bot host could not load, with the reason."""
+    """Return the bots that a live host could not load, with the reason."""
     return {
         bot_id: report.get("reason") or "unavailable"
         for bot_id, report in heartbeat_bots().items()

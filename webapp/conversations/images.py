@@ -1,4 +1,6 @@
-"""Images of messages: decoding, storage, signed links, and the removal of those that were never sent.
+"""Images of messages: decoding, storage, signed links, and removal.
+
+Images that were never sent are removed.
 
 Every image is decoded and re-encoded as JPEG, which drops metadata and hidden content. The file is stored in the
 storage `images` under the row's id and deleted with its row, after the commit. Files
@@ -40,14 +42,14 @@ MOST_IMAGE_MB = 5
 MOST_BYTES = MOST_IMAGE_MB * 1024 * 1024
 MOST_PIXELS = 40_000_000
 LONGEST_SIDE = 2048
-"""In pixels, as stored; larger images are made smaller."""
+"""Maximum side in pixels, as stored; larger images are scaled down."""
 MOST_UNSENT = 10
 LINK_S = 600
 _FORMATS = ("JPEG", "PNG", "WEBP")
 _UNSENT_KEPT = timedelta(hours=1)
 _ORPHANS_KEPT = timedelta(days=1)
 _DECODING = threading.Semaphore(2)
-"""A decoded image takes up to 160 MB: the other threads of pages wait."""
+"""Lock: a decoded image takes up to 160 MB, so other threads wait."""
 
 
 def image_storage() -> Storage:
@@ -66,7 +68,7 @@ def image_encode(data: bytes) -> tuple[bytes, tuple[int, int]]:
     if len(data) > MOST_BYTES:
         message = _("This image is too large. The limit is %(n)s MB.") % {"n": MOST_IMAGE_MB}
         raise Refused("image_too_large", message)
-    from PIL import Image, ImageOps  # here: most processes never decode one
+    from PIL import Image, ImageOps  # imported here: most processes never decode an image
 
     warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # the limit below is lower
     try:
@@ -77,7 +79,7 @@ def image_encode(data: bytes) -> tuple[bytes, tuple[int, int]]:
             with _DECODING:
                 source.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
                 turned = ImageOps.exif_transpose(source)
-                # A new image: the decoded one keeps the comments of its file.
+                # Use a new image, because the decoded one keeps the comments of its file.
                 clean = Image.new("RGB", turned.size, "white")
                 if turned.has_transparency_data:
                     clean.paste(turned.convert("RGBA"), mask=turned.convert("RGBA"))
@@ -87,7 +89,7 @@ def image_encode(data: bytes) -> tuple[bytes, tuple[int, int]]:
         limit = MOST_PIXELS // 1_000_000
         message = _("This image has too many pixels. The limit is %(n)s million.") % {"n": limit}
         raise Refused("image_too_large", message) from None
-    except Exception:  # decoders raise errors of many kinds for a broken file
+    except Exception:  # decoders raise many kinds of errors for a broken file
         message = _("This file could not be read as an image. Choose a JPEG, PNG or WebP image.")
         raise Refused("bad_image", message) from None
     encoded = BytesIO()
@@ -96,10 +98,12 @@ def image_encode(data: bytes) -> tuple[bytes, tuple[int, int]]:
 
 
 def image_store(*, conversation: Conversation, client_id: UUID, data: bytes) -> ChatImage:
-    """Store an image for a message of the chat; the same `client_id` again returns the stored one.
+    """Store an image for a message of the chat.
+
+    A repeated `client_id` returns the stored image.
 
     Raises:
-        Refused: `bad_image`, `image_too_large`, `closed`, `too_fast` if too many were not sent, or `unavailable`.
+        Refused: `bad_image`, `image_too_large`, `closed`, `too_fast` if too many are unsent, or `unavailable`.
     """
     known = ChatImage.objects.filter(conversation=conversation, client_id=client_id).first()
     if known is not None:
@@ -131,7 +135,10 @@ def _file_store(data: bytes) -> ChatImage:
 
 
 def bot_image_store(address: str, description: str) -> ChatImage | Refused:
-    """Store a bot's image; return its unsaved row, or why it was dropped."""
+    """Store a bot's image.
+
+    Returns its unsaved row, or why it was dropped.
+    """
     head, _comma, data = address.partition(",")
     if not head.startswith("data:"):
         return Refused("bad_image", f"external images are never loaded: {quote(address)}")
@@ -139,13 +146,13 @@ def bot_image_store(address: str, description: str) -> ChatImage | Refused:
         image = _file_store(base64.b64decode(data))
     except (Refused, ValueError) as error:
         return Refused("bad_image", f"an image was skipped: {error}")
-    image.client_id = image.pk  # no page has made one
+    image.client_id = image.pk  # no page has created one
     image.description = sanitise(description, ChatImage.MOST_DESCRIPTION_CHARS)
     return image
 
 
 def takes_images(conversation: Conversation) -> bool:
-    """Return True if the chat's study and its bot take images."""
+    """Return True if the chat's study and bot accept images."""
     version = conversation.version
     return version is not None and version.values.chat.images and bool(bots_taking_images([conversation.bot.bot_id]))
 
@@ -154,7 +161,7 @@ def image_send(*, turn: Turn, image_id: UUID, description: str) -> None:
     """Attach an image to the message that is being stored.
 
     Raises:
-        Refused: `bad_image` if it is not there, or was sent before.
+        Refused: `bad_image` if it does not exist, or was already sent.
     """
     unsent_images = ChatImage.objects.filter(conversation=turn.conversation_id, pk=image_id, turn=None)
     if not unsent_images.update(turn=turn, description=description):
@@ -207,7 +214,10 @@ def image_link(image: ChatImage) -> str:
 
 
 def image_of_link(signed: str) -> bytes | None:
-    """Return the file of a signed link; None if the link has expired or the image was erased."""
+    """Return the file of a signed link.
+
+    None if the link has expired or the image was erased.
+    """
     try:
         image = ChatImage.objects.filter(pk=UUID(_signer().unsign(signed, max_age=LINK_S))).first()
     except (BadSignature, ValueError):
@@ -220,7 +230,7 @@ def _signer() -> TimestampSigner:
 
 
 def image_html(image: ChatImage, *, for_staff: bool = False) -> SafeString:
-    """Return the image as HTML, or the notice in the place of one that is withheld."""
+    """Return the image as HTML, or the notice if it is hidden."""
     if image.withheld_at and not for_staff:
         return format_html('<p class="chat-image-withheld">{}</p>', _("The researchers removed this image."))
     return format_html(
@@ -233,7 +243,10 @@ def image_html(image: ChatImage, *, for_staff: bool = False) -> SafeString:
 
 
 def with_image(html: SafeString | str, text: str, image: ChatImage | None, *, for_staff: bool = False) -> SafeString:
-    """Add a turn's image to its HTML; without an image return it unchanged."""
+    """Add a turn's image to its HTML.
+
+    Unchanged without an image.
+    """
     if image is None:
         return mark_safe(html)  # noqa: S308 made by `reply_html`
     text_html = html or (mark_safe(linebreaks(text, autoescape=True)) if text else "")  # noqa: S308
@@ -256,8 +269,8 @@ def images_attached(context: chatbots.Conversation, names: Mapping[int, str]) ->
     """Return the conversation with its images as `data:` addresses.
 
     Args:
-        names: files by the number of their turn; one that is missing is left out, and so are bots' own, which endpoints
-            refuse.
+        names: files by the number of their turn; missing files are left out, and so are bots' images, which endpoints
+            reject.
     """
     turns = list(context.turns)
     for index, name in names.items():
@@ -269,13 +282,16 @@ def images_attached(context: chatbots.Conversation, names: Mapping[int, str]) ->
 
 
 def images_sweep() -> int:
-    """Delete images unsent for an hour and day-old orphaned files; return the number."""
+    """Delete images unsent for an hour and day-old orphaned files.
+
+    Returns the number.
+    """
     now = database_now()
     _rows, deleted_counts = ChatImage.objects.filter(turn=None, created_at__lt=now - _UNSENT_KEPT).delete()
     n, storage = sum(deleted_counts.values()), image_storage()
     try:
         names = storage.listdir("")[1]
-    except FileNotFoundError:  # the folder is made for the first image
+    except FileNotFoundError:  # the folder is created for the first image
         return n
     known_names = {image_name(pk) for pk in ChatImage.objects.values_list("pk", flat=True)}
     for name in names:
@@ -286,7 +302,10 @@ def images_sweep() -> int:
 
 
 def image_files(conversations: QuerySet[Conversation]) -> Iterator[tuple[str, bytes]]:
-    """Yield name and content of the conversations' sent images, without those that are withheld or lost."""
+    """Yield name and content of the conversations' sent images.
+
+    Hidden and missing images are left out.
+    """
     sent_images = ChatImage.objects.filter(conversation__in=conversations, turn__isnull=False, withheld_at=None)
     for image in sent_images.order_by("pk").iterator(chunk_size=500):
         if (data := file_read(image.name)) is not None:
@@ -294,7 +313,10 @@ def image_files(conversations: QuerySet[Conversation]) -> Iterator[tuple[str, by
 
 
 def image_file_delete(name: str) -> None:
-    """Delete a file; one that cannot be deleted now is deleted by `images_sweep`."""
+    """Delete a file.
+
+    If that fails, `images_sweep` deletes it later.
+    """
     try:
         image_storage().delete(name)
     except Exception:
@@ -302,7 +324,7 @@ def image_file_delete(name: str) -> None:
 
 
 def file_read(name: str) -> bytes | None:
-    """Return the content of a file; None if it is gone."""
+    """Return the content of a file; None if it is missing."""
     try:
         with image_storage().open(name) as file:
             return file.read()

@@ -49,7 +49,7 @@ def imported_set_remove(*, study: Study, name: str) -> tuple[int, int]:
             raise ValidationError(_("Participants are being assigned its conversations. Pause the study first."))
         all_of_it = dict(_in_sets(study).filter(set_name=name).values_list("pk", "is_given"))
         if not all_of_it:
-            raise ValidationError(_("The study has no such conversations; they may have been removed already."))
+            raise ValidationError(_("The study does not have these conversations; they may have been removed already."))
         free = [pk for pk, is_given in all_of_it.items() if not is_given]
         rehearsed = Participant.objects.filter(tasks__slots__conversation__in=free, is_synthetic=True)
         participants_erase(participants=rehearsed.distinct())

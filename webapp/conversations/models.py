@@ -17,7 +17,7 @@ from webapp.studies.models import Item, Participant, Slot, Study, StudyVersion, 
 
 
 class ChatCheckAnswer(models.Model):
-    """Answer of a participant to an attention check in the middle of a chat; it never changes."""
+    """A participant's answer to an attention check in a chat; immutable."""
 
     conversation = models.ForeignKey(
         "conversations.Conversation", on_delete=models.CASCADE, related_name="check_answers"
@@ -37,7 +37,7 @@ class ChatCheckAnswer(models.Model):
 
 
 class ReplyReport(models.Model):
-    """Report of a reply by a participant: a reply of a conversation, or one of an item's replies.
+    """A participant's report of a reply in a conversation or item.
 
     Unique by participant and reply.
     """
@@ -52,7 +52,7 @@ class ReplyReport(models.Model):
     MOST_CHARS = 1000
 
     participant = models.ForeignKey(Participant, on_delete=models.CASCADE, related_name="reply_reports")
-    # By name: turns are declared in the module that imports this one.
+    # By name: the module that declares turns imports this one.
     turn = models.ForeignKey(
         "conversations.Turn", null=True, blank=True, on_delete=models.CASCADE, related_name="reports"
     )
@@ -136,11 +136,11 @@ _MOST_TOKENS = 2**31 - 1
 
 
 class Conversation(TimeStamped):
-    """Conversation: a chat, an imported dialogue, self-play or a simulation.
+    """Chat, imported dialogue, self-play or simulation.
 
     At most one reply is due at a time. The row itself stores it: `due_turn` is its number, the lease names the bot host
-    at work on it and its deadline, and `due_error` the reason why it failed and waits for the participant's decision.
-    Attempts are counted when they start, so that killed processes count too; a participant's retry resets the
+    that generates it and its deadline, and `due_error` is the reason if it failed and waits for the participant's
+    decision. Attempts are counted when they start, so that killed processes count too; a participant's retry resets the
     allowance.
     """
 
@@ -225,10 +225,10 @@ class Conversation(TimeStamped):
             models.Index(fields=["study", "source", "state"]),
             models.Index(fields=["study", "bot"]),
             models.Index(fields=["study", "-created_at", "-id"], name="conversation_list"),
-            # Most pages ask for these rows, and most studies have none.
+            # Most pages query these rows, and most studies have none.
             models.Index(fields=["study"], condition=Q(is_synthetic=True), name="conversation_scripted"),
             models.Index(fields=["due_lease_until"], condition=Q(due_turn__isnull=False), name="reply_due"),
-            # Chats under way are few among all chats that were left open.
+            # Active chats are few among all chats that were left open.
             models.Index(fields=["updated_at"], condition=Q(state="open", source="chat"), name="chat_open_touched"),
         ]
         constraints = [
@@ -362,9 +362,9 @@ class Turn(models.Model):
 
 
 NO_PARTNER = "no partner: "
-"""Begins the stored reason of a reply that failed because no person came, or the person left."""
+"""Beginning of the stored reason of a reply that failed because no person came, or the person left."""
 CONTENT_REFUSED = "content refused: "
-"""Begins the stored reason of a reply that was not made because a filter refused the message."""
+"""Beginning of the stored reason of a reply that was not generated because a filter refused the message."""
 
 
 class PartnerSeat(models.Model):
@@ -491,7 +491,7 @@ class ReplyFailure(models.Model):
 
 
 class BotHostHeartbeat(models.Model):
-    """Last heartbeat of a bot host, with the bots that it has loaded."""
+    """Last heartbeat of a bot host, with its loaded bots."""
 
     host_id = models.UUIDField(primary_key=True)
     pool = models.CharField(max_length=50, db_index=True)

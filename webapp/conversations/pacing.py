@@ -16,7 +16,7 @@ from math import ceil
 from webapp.studies.protocol_settings import ReplyPace
 
 FRAME_EVERY_S = 0.12
-"""Words that fall due closer together are shown together: a few frames a second are enough."""
+"""Words due within this time are shown together: a few frames a second are enough."""
 _WORD = re.compile(r"\s*\S+\s*")
 
 Clock = Callable[[], float]
@@ -60,7 +60,7 @@ class PacedReply:
 
     Args:
         pace: pace of this reply.
-        tell: called with the text shown so far and the text shown now.
+        tell: called with the text shown before and the text shown now.
         clock: seconds since the message was stored.
         sleep: coroutine that waits for the given seconds.
         longest_s: after this many seconds the rest is shown at once.
@@ -82,7 +82,7 @@ class PacedReply:
         self._news.set()
 
     async def run(self, both_ready: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Show the reply to its end.
+        """Show the reply until its end.
 
         Args:
             both_ready: coroutine that waits until the other chatbot's reply can start.
@@ -109,7 +109,7 @@ class PacedReply:
                 self.shown_first_s = now
             self.late_s = max(0.0, now - due_at)
             due_at += step_s
-            # Delays are not caught up: words never come faster than the pace.
+            # Delays are not caught up: words are never faster than the pace.
             next_at = (next_at if now - next_at < step_s else now) + step_s
         self.shown_s = self._clock()
 

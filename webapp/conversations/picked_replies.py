@@ -1,4 +1,4 @@
-"""Pairs of chats that both continue with the reply picked by the participant."""
+"""Pairs of chats that continue with the reply that the participant picks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ def picks_replies(conversation: Conversation) -> bool:
 
 
 def last_pick(conversation: Conversation) -> tuple[int, bool] | None:
-    """Return the turn of the last pick and whether it chose this chat's reply."""
+    """Return the turn of the last pick.
+
+    Also whether it chose this chat's reply.
+    """
     if not picks_replies(conversation):
         return None
     picked = Turn.objects.filter(conversation=conversation, goes_on__isnull=False)

@@ -5,8 +5,8 @@ stored and then typed. Paced (`studies/protocol_settings.py`): words are shown a
 after it was shown, so that reloading the page reveals nothing early. Held: if a filter may block the reply, it is
 checked as a whole before any of it is shown.
 
-Test replies are those that no participant waits for: of the dashboard's test chat, and of disabled bots. They count
-for a bot's health as replies to participants do, and a reply that works enables a bot again.
+Test replies have no waiting participant: they are those of the dashboard's test chat, and of disabled bots. They count
+for a bot's health like replies to participants, and a successful one enables the bot again.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | Non
     if seat is not None and seat.given_turn != row.due_turn:
         services.reply_release(lease=lease, was_tried=False)
         return None
-    with suppress(UnknownName):  # a bot added in the browser may have changed since this process read it
+    with suppress(UnknownName):  # a bot added in the browser may have changed since this process loaded it
         bot_find(row.bot.bot_id)
     context, is_picked = selectors.conversation_remembered(row), picks_replies(row)
     is_paced = row.version.values.pacing.paces_alike
@@ -153,7 +153,7 @@ def reply_begin(conversation_id: uuid.UUID, lease: uuid.UUID) -> ReplyPlan | Non
     if slots is None:
         pace = due.values.pacing.draw(row.seed, due.turn)
         return replace(due, pace=replace(pace, first_s=due.waited_s + pace.first_s))
-    # Both sides draw the same time, for any bots.
+    # Both sides draw the same time, whatever the bots.
     chats = Conversation.objects.filter(slot__in=slots).exclude(pk=conversation_id)
     pair = chats.values_list("pk", flat=True).first()
     return replace(due, pace=due.values.pacing.draw(slots[0].pk, due.turn), pair=pair)
@@ -229,7 +229,7 @@ class _Replying:
             try:
                 await show_task
             except asyncio.CancelledError:
-                # The host stops: keep the finished reply, so that it need not be generated and paid again.
+                # The host stops: keep the finished reply, so that it need not be generated and paid for again.
                 await self._store(reply)
                 raise
         finally:
@@ -390,7 +390,7 @@ class _Replying:
 
 
 TEST_MESSAGE = "Hello! How are you?"
-"""What a bot is asked in a trial: short, for it may cost money."""
+"""Message for test replies; short, because replies may cost money."""
 
 
 async def fetch_test_reply(host: BotHost, bot_id: str, context: chatbots.Conversation) -> str:

@@ -32,7 +32,7 @@ from webapp.studies.protocols.base import get_protocol
 from webapp.studies.settings import ChatRules, StudyValues
 
 PERSON_REPLY_S = 300
-"""After so long without a reply of a person who is there, the participant may go another way."""
+"""Time after which a participant may stop waiting for a present human partner."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class TimeLeft:
-    """Seconds until a chat can be rated, and until it takes no more messages; None without such a limit.
+    """Seconds until a chat can be rated, and until its end.
 
     Both count down from the participant's first message, by the server's clock. Until then, `runs` is False.
     """
@@ -76,7 +76,10 @@ class TimeLeft:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """State of a chat that a page shows after it connects; `time` is None in a study without limits of time."""
+    """State of a chat for a newly connected page.
+
+    `time` is None in a study without time limits.
+    """
 
     turns: list[dict[str, Any]]
     can_rate: bool
@@ -101,7 +104,10 @@ class DueReply:
 
 
 def task_chat_ids(conversation: Conversation) -> list[UUID]:
-    """Return the ids of all chats of the conversation's task, or its own if it has no task."""
+    """Return the ids of all chats of the conversation's task.
+
+    Only its own if it has no task.
+    """
     if conversation.task is None:
         return [conversation.pk]
     return list(Conversation.objects.filter(slot__task=conversation.task).values_list("pk", flat=True))
@@ -154,14 +160,17 @@ def shows_helpline(chats: Q, values: StudyValues) -> bool:
 def moves_of(conversation_id: UUID) -> int | None:
     """Return the number of moves of the chat's participant to another device.
 
-    None where the chat has no participant any more.
+    None if the chat no longer has a participant.
     """
     rows = Conversation.objects.filter(pk=conversation_id)
     return rows.values_list("participant__n_moves", flat=True).first()
 
 
 def synthetic_count(study: Study) -> int:
-    """Return the number of chats of scripted participants, or of their tasks where no one chats."""
+    """Return the number of chats of scripted participants.
+
+    In studies without chats, the number of their tasks.
+    """
     if not get_protocol(study).talks_to_bots:
         theirs = Task.objects.filter(participant__study=study, participant__is_synthetic=True)
         return theirs.count()
@@ -174,7 +183,10 @@ def excluded_count(study: Study) -> int:
 
 
 def chat_seconds(conversations: QuerySet[Conversation]) -> dict[str, float]:
-    """Return by id how many seconds each ended chat took; stored dialogues took none here."""
+    """Return the duration of each ended chat in seconds, by id.
+
+    Stored dialogues have none.
+    """
     rows = conversations.filter(source=Conversation.Source.CHAT, ended_at__isnull=False)
     return {
         str(pk): (end - begin).total_seconds()
@@ -184,7 +196,7 @@ def chat_seconds(conversations: QuerySet[Conversation]) -> dict[str, float]:
 
 
 def task_chat(task: Task) -> Conversation | None:
-    """Return the first conversation that is made in the task; None if there is none."""
+    """Return the first chat made in the task; None if there is none."""
     return Conversation.objects.filter(slot__task=task).order_by("slot__order").first()
 
 
@@ -202,7 +214,7 @@ class ChatTurn:
 
 
 def chat_turn(conversation: Conversation) -> ChatTurn | None:
-    """Return the chat's position among its task's chats; None for a single chat.
+    """Return the chat's position among its task's chats.
 
     Chats whose bot failed are left out.
     """
@@ -220,7 +232,10 @@ def chat_turn(conversation: Conversation) -> ChatTurn | None:
 
 
 def can_rate(conversation: Conversation) -> bool:
-    """Return True if the rating form is open: enough exchanges, no reply under way, not closed."""
+    """Return True if the chat can be rated.
+
+    It needs enough exchanges, no pending reply, and must be open.
+    """
     return _has_enough(conversation) and not reply_is_coming(conversation)
 
 
@@ -230,7 +245,7 @@ def _has_enough(conversation: Conversation) -> bool:
 
 
 def early_reason(conversation: Conversation) -> str:
-    """Return a reason if the chat is too short to be rated: `too_early` (messages), `too_soon` (minutes); else "".
+    """Return a reason if the chat is too short to be rated.
 
     After the time limit one answered message is enough, and after the last message no time must pass.
     """
@@ -265,12 +280,15 @@ def _rules(conversation: Conversation) -> ChatRules:
 
 
 def reply_is_coming(conversation: Conversation) -> bool:
-    """Return True if a reply is under way that has neither failed nor is long overdue."""
+    """Return True if a pending reply has neither failed nor is long overdue."""
     return conversation.due_turn is not None and failure_of(conversation) is None
 
 
 def failure_of(conversation: Conversation) -> Failure | None:
-    """Return the failure of the due reply, or that it is long overdue; None if neither."""
+    """Return the failure of the due reply, or that it is long overdue.
+
+    None if neither.
+    """
     if conversation.state != Conversation.State.OPEN or conversation.due_turn is None:
         return None
     version = conversation.version
@@ -308,7 +326,10 @@ def _is_overdue(conversation: Conversation) -> bool:
 
 
 def turns_of(conversation: Conversation, *, after: int = -1) -> list[dict[str, Any]]:
-    """Return turns, in order, as pages show them; replies with `html` and `trace` as the study says."""
+    """Return turns in order, as pages show them.
+
+    Replies have `html` and `trace` if the study shows them.
+    """
     images, turns = images_of(conversation), []
     for row in Turn.objects.filter(conversation=conversation, index__gt=after).order_by("index"):
         is_bot = row.speaker == Turn.Speaker.BOT
@@ -331,13 +352,18 @@ def turns_of(conversation: Conversation, *, after: int = -1) -> list[dict[str, A
 
 
 def reply_html(conversation: Conversation, text: str) -> str:
-    """Return a reply of the conversation as HTML if its study shows Markdown; empty otherwise."""
+    """Return a reply as HTML if its study shows Markdown.
+
+    Empty otherwise.
+    """
     version = conversation.version
     return version.values.reply_html(text) if version is not None else ""
 
 
 def shown_trace(conversation: Conversation | None, turn: Turn) -> list[dict[str, Any]]:
-    """Return the steps before a reply as participants and raters see them; empty where they are hidden.
+    """Return the steps before a reply as participants and raters see them.
+
+    A trace may repeat text that a filter blocked, so a blocked reply has none.
 
     A trace may repeat what a filter withheld, so a withheld reply shows none.
     """
@@ -347,7 +373,7 @@ def shown_trace(conversation: Conversation | None, turn: Turn) -> list[dict[str,
 
 
 def history(conversation_id: UUID) -> History:
-    """Return the turns in order, the pending reply, and whether rating is open."""
+    """Return the turns, the pending reply, and whether rating is possible."""
     conversation = chats_under_way().get(pk=conversation_id)
     due = conversation.due_turn if conversation.state == Conversation.State.OPEN else None
     return History(
@@ -378,7 +404,7 @@ def reply_state(conversation_id: UUID, turn_index: int) -> DueReply:
 
 
 def person_is_writing(conversation: Conversation) -> bool:
-    """Return True if the due reply is that of a person who has not sent it yet."""
+    """Return True if the due reply is from a person who has not sent it."""
     if conversation.bot.kind != PERSON:
         return False
     written_seats = PartnerSeat.objects.filter(pk=conversation.pk, given_turn=conversation.due_turn)
@@ -386,7 +412,10 @@ def person_is_writing(conversation: Conversation) -> bool:
 
 
 def reply_is_awaited(conversation_id: UUID, turn_index: int) -> bool:
-    """Return True if the reply with this number can still come and could not be shown yet."""
+    """Return True if the reply with this number can still arrive.
+
+    It has not been shown yet.
+    """
     chats = Conversation.objects.filter(
         pk=conversation_id,
         state=Conversation.State.OPEN,
@@ -398,13 +427,16 @@ def reply_is_awaited(conversation_id: UUID, turn_index: int) -> bool:
 
 
 def vote_of(conversation_id: UUID, turn_index: int) -> int | None:
-    """Return the stored vote on a turn; None if there is no such turn."""
+    """Return the stored vote on a turn.
+
+    None if there is no such turn.
+    """
     turns = Turn.objects.filter(conversation_id=conversation_id, index=turn_index)
     return turns.values_list("vote", flat=True).first()
 
 
 def replies_due() -> QuerySet[Conversation]:
-    """Return the open conversations whose participants wait for a reply that has not failed.
+    """Return the open conversations with a due reply that has not failed.
 
     Chats with a human partner count once the partner has sent the reply.
     """
@@ -413,7 +445,7 @@ def replies_due() -> QuerySet[Conversation]:
 
 
 def replies_waiting(*, pool: str | None, limit: int = 200) -> list[UUID]:
-    """Return conversations whose due reply no host is at work on, oldest first.
+    """Return conversations whose due reply no host is generating, oldest first.
 
     A reply requested just now is left to the request that is on its way.
 
@@ -461,7 +493,7 @@ def conversation_value(row: Conversation) -> chatbots.Conversation:
 
 
 def conversation_remembered(row: Conversation) -> chatbots.Conversation:
-    """Return one row as a value, with earlier conversations if the bot remembers them.
+    """Return one row as a value, with remembered conversations.
 
     The seed of a reply does not depend on them.
     """

@@ -52,10 +52,10 @@ def task_enter(
     Args:
         study: this and the others as in `participant_enter`.
         chosen_bot: the bot that the participant chose; empty: the study's rule draws one.
-        is_new: True if no participant with these ids was stored a moment ago.
+        is_new: True if no participant with these ids existed a moment ago.
 
     Raises:
-        Refused: as `task_open`; then no participant was stored.
+        Refused: as in `task_open`; no participant is stored then.
     """
     fields: dict[str, Any] = {
         "study": study,
@@ -66,7 +66,7 @@ def task_enter(
         "is_synthetic": is_synthetic,
     }
     if is_new:
-        # Duplicate: another request of the same person was faster.
+        # Duplicate: another request of the same participant was faster.
         with suppress(IntegrityError), transaction.atomic():
             participant = consent_record(participant=participant_create(**fields, **consent_given(study.version)))
             return task_start(
@@ -85,7 +85,7 @@ def task_start(
     chosen_bot: str = "",
     task_history: TaskHistory | None = None,
 ) -> Task:
-    """Open the participant's next task with its chats, or return the open one.
+    """Open the participant's next task with its chats.
 
     Call it in a transaction, so that a task is never stored without its chats.
 
@@ -108,7 +108,10 @@ def task_start(
 def conversation_start(
     *, participant: Participant, exclude: Collection[str] = (), version: StudyVersion | None = None
 ) -> Conversation:
-    """Open the participant's next task as `task_start` does, and return its first chat."""
+    """Open the participant's next task and return its first chat.
+
+    As in `task_start`.
+    """
     task = task_start(participant=participant, exclude=exclude, version=version)
     return task_chats(task=task)[0]
 
@@ -120,7 +123,7 @@ def task_chats(*, task: Task, drawn_slots: Sequence[Slot] = ()) -> list[Conversa
     is open at a time, the first that is unfinished.
 
     Args:
-        drawn_slots: slots that this transaction stored; saves reading them, and they have no chats yet.
+        drawn_slots: slots that this transaction stored, which saves loading them; they have no chats yet.
 
     Raises:
         Refused: `no_bot` if the bot of the next one is no longer registered.
@@ -175,10 +178,12 @@ def _aside_replace(task: Task) -> None:
 
 
 def _chat_open(task: Task, slot: Slot, *, is_drawn: bool) -> Conversation:
-    """Open the chat of a slot, with the first message of the bot where the condition has one.
+    """Open the chat of a slot, with the bot's first message if any.
+
+    The condition may define that message.
 
     Args:
-        is_drawn: True if this transaction stored the slot, so that no second click can know it.
+        is_drawn: True if this transaction stored the slot, so that no second request can know it.
     """
     participant, study = task.participant, task.participant.study
     try:
@@ -196,7 +201,7 @@ def _chat_open(task: Task, slot: Slot, *, is_drawn: bool) -> Conversation:
         condition=slot.condition,
         sitting=task.sitting,
     )
-    # A slot has one conversation; keep that of a faster second click.
+    # A slot has one conversation; keep that of a faster second request.
     Conversation.objects.bulk_create([chat], ignore_conflicts=True)
     if not is_drawn:
         chat = Conversation.objects.get(slot=slot)
@@ -215,9 +220,9 @@ def _opening_read(task: Task, condition: Condition, language: str) -> str:
 def chat_elsewhere_close(*, participant: Participant, submission: str) -> None:
     """Handle a visitor with the platform id but no session or token.
 
-    The visit in which the open task was given leads back to it. Another visit may be the same person with
-    another task, or somebody else: it never gets the open task, which is closed if it has been idle for a
-    while. A chat stays stored, and whoever has its session can still finish it.
+    The visit in which the open task was assigned leads back to it. Another visit may be the same participant with
+    another task, or another person: it never gets the open task, which is closed if it has been idle for a while. A
+    chat stays stored, and the participant with its session can still finish it.
 
     Raises:
         Refused: `elsewhere` while the open chat is in use.
@@ -246,7 +251,7 @@ def _task_open_of(participant: Participant) -> Task | None:
 
 def _idle_check(task: Task) -> None:
     newest = Turn.objects.filter(conversation__slot__task=task).order_by("created_at").last()
-    # A judgement that was stored is noted in the task itself.
+    # The task itself records that a judgement was stored.
     active_at = max(newest.created_at, task.updated_at) if newest else task.updated_at
     if database_now() - active_at < task.version.values.assignment.idle_after:
         raise Refused(StartRefusal.ELSEWHERE, _("You are chatting in another window."))

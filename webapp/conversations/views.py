@@ -12,7 +12,7 @@ from webapp.conversations.images import image_of_link
 @never_cache
 @require_safe
 def chat_image(request: HttpRequest, signed: str) -> HttpResponse:
-    """Return the image; 404 once its address has expired, or the image was erased."""
+    """Return the image; 404 if its address has expired or it was erased."""
     data = image_of_link(signed)
     if data is None:
         raise Http404

@@ -1,4 +1,4 @@
-"""App configuration: registers the jobs and the exported table of this app, and its personal data."""
+"""App configuration: registers job kinds, an exported table and personal data."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ class Decision(TimeStamped):
 
     @property
     def can_be_undone(self) -> bool:
-        """True if it can still be revoked: no participant or platform knows of it."""
+        """True if it can be revoked: no participant or platform knows of it."""
         return self.state in (self.State.DECIDED, self.State.FAILED)
 
     @property

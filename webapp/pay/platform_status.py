@@ -1,8 +1,10 @@
-"""Status of submissions and messages at Prolific: by comparison and by its webhook.
+"""Status of submissions and messages at Prolific.
 
-The webhook is accepted if signed and fresh, and handled once. See docs.prolific.com/api-reference/webhooks: the
-signature is the base64 of an HMAC-SHA256 of time and body; an event may be sent several times, under the same id,
-and out of order. Platform ids are kept longer where pay was decided late.
+It comes from comparison and from its webhook.
+
+A webhook request is accepted if it is signed and fresh, and handled once. See docs.prolific.com/api-reference/webhooks:
+the signature is the base64 of an HMAC-SHA256 of time and body; an event may be sent several times, under the same id,
+and out of order. Platform ids are kept longer if pay was decided late.
 """
 
 from __future__ import annotations
@@ -58,8 +60,8 @@ def platform_visits_store(
     """Store the platform's status of these visits.
 
     Returns:
-        The numbers of visits that arrived here and that never did (reserved there but not started); the latter are not
-        stored.
+        The numbers of visits that arrived here, and of those that never did (reserved there but not started); the
+            latter are not stored.
     """
     reported_at = reported_at or database_now()
     n_here = n_never = 0
@@ -124,7 +126,7 @@ _RANKS = {
     "PARTIALLY APPROVED": 3,
     "REJECTED": 3,
 }
-"""Statuses of submissions; one that comes late never leads back to a lower one."""
+"""Order of submission statuses; a late one never leads back to a lower one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,19 +271,22 @@ def comparison_newest(study: Study) -> Job | None:
 
 
 def decided_since(study: Study, since: datetime) -> QuerySet[Any]:
-    """Return the decisions about pay that were made, sent or revoked after this time."""
+    """Return decisions about pay made, sent or revoked after this time."""
     return Decision.objects.filter(participant__study=study, updated_at__gt=since)
 
 
 def pay_ids_erase(people: QuerySet[Participant], stand_ins: dict[tuple[UUID, str], str]) -> dict[str, int]:
-    """Remove the platform's records of these participants' visits, and name the visits of decisions by placeholders."""
+    """Erase the platform's records of these participants' visits.
+
+    Placeholders replace the ids of visits in decisions.
+    """
     visits, events = platform_visits_of(people), hook_events_of(people)
     removed = {"platform_visits": visits.count(), "hook_events": events.count()}
     visits.delete()
     events.delete()
     decisions = Decision.objects.filter(participant__in=people).exclude(submission="")
     for person, submission in decisions.order_by("pk").values_list("participant", "submission"):
-        # A visit without a task is decided about, too.
+        # A visit without a task can have decisions, too.
         stand_in = stand_ins.setdefault((person, submission), f"erased-{len(stand_ins) + 1}")
         Decision.objects.filter(participant=person, submission=submission).update(submission=stand_in, platform_ref="")
     return removed

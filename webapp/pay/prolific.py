@@ -84,11 +84,11 @@ _SETTINGS = {
     "NO_CONSENT": "code_no_consent",
     "FIXED_SCREENOUT": "code_screened_out",
 }
-"""Settings of a study, by what Prolific files a code under. It has no kind for the other outcomes."""
+"""Settings of a study by Prolific's type of code. Prolific has no type for other outcomes."""
 
 
 def codes_by_setting(codes: Sequence[CompletionCode]) -> dict[str, str]:
-    """Return the codes by setting; of several per type the first."""
+    """Return the codes by setting; the first if a type has several."""
     code_settings: dict[str, str] = {}
     for code in codes:
         if code.kind in _SETTINGS and code.code:
@@ -191,7 +191,7 @@ class Prolific:
         self._call("POST", f"/api/v1/bulk-bonus-payments/{_id(bonus_id)}/pay/", {}, again=False)
 
     def screen_out(self, study_id: str, submission_id: str, amount: Decimal) -> None:
-        """End a submission as screened out, with this amount for the participant's time."""
+        """End a submission as screened out, with this amount for the time."""
         body = {"submission_ids": [_id(submission_id)], "bonus_per_submission": float(amount)}
         self._call("POST", f"/api/v1/studies/{_id(study_id)}/screen-out-submissions/", body, again=False)
 
@@ -290,9 +290,9 @@ def _id(text: str) -> str:
 
 Action, State = Decision.Action, Decision.State
 CLAIM_HELD_FOR = timedelta(minutes=5)
-"""Whoever claimed a decision and has not told how it went for so long was killed."""
+"""Time after which a process that claimed a decision without reporting counts as killed."""
 PAID_LATE_FOR = timedelta(minutes=15)
-"""Prolific pays bonuses "in the following minutes"."""
+"""Time in which Prolific pays bonuses: "in the following minutes"."""
 
 
 def can_send() -> bool:
@@ -304,7 +304,7 @@ def message_send(*, study: Study, participant_id: UUID, text: str) -> None:
     """Message a participant through Prolific; only Prolific stores the text.
 
     Raises:
-        Refused: `bad_message`, or `not_sent` with what Prolific says.
+        Refused: `bad_message`, or `not_sent` with Prolific's reason.
     """
     _message_check(text)
     participant = study.participants.select_related("platform_ids").get(pk=participant_id)
@@ -326,7 +326,7 @@ def messages_start(
     """Return the job that messages participants, one job per form.
 
     Args:
-        form_id: of the form that was sent.
+        form_id: id of the submitted form.
 
     Raises:
         Refused: `no_token` or `bad_message`.
@@ -361,7 +361,7 @@ def _request_job(study: Study, kind: str, user: User | None, payload: Mapping[st
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         jobs = Job.objects.filter(kind=kind, study=study)
-        # One form makes one job, permanently; without a form, a running job is reused.
+        # A form creates a single job, permanently; without a form, a running job is reused.
         same = jobs.filter(payload__asked=payload["asked"]) if payload else jobs.filter(state__in=UNFINISHED)
         return same.first() or job_create(kind=kind, study=study, payload=payload, created_by=user)
 
@@ -417,7 +417,10 @@ def decision_send(*, pk: int, prolific: Prolific, by_id: int | None = None) -> s
 
 
 def _without_ids(words: str, *ids: str) -> str:
-    """Remove ids from an error, since not everyone who pays may see them."""
+    """Remove ids from an error.
+
+    Some users who pay may not see them.
+    """
     for platform_id in filter(None, ids):
         words = words.replace(platform_id, "…")
     return words
@@ -439,7 +442,7 @@ def _approve(decision: Decision, prolific: Prolific) -> None:
         prolific.approve(decision.submission)
     elif not visit.pay.amount:
         raise ProlificError(_("Prolific can only send an amount. Pay it by hand, then mark it as sent."))
-    # Its code may have triggered Prolific's payment for the time already.
+    # Its code may already have triggered Prolific's payment for the time.
     elif prolific.submission(decision.submission).status != SCREENED_OUT:
         prolific.screen_out(participant.recruitment.get("STUDY_ID", ""), decision.submission, visit.pay.amount)
 
@@ -471,7 +474,10 @@ def _bonus(decision: Decision, prolific: Prolific) -> None:
 
 
 def _is_paid(decision: Decision, prolific: Prolific) -> bool:
-    """Return True if Prolific has paid one bonus more of this amount than Confab knows of."""
+    """Return True if Prolific has paid a bonus that Confab does not know of.
+
+    It has the same amount.
+    """
     cents = round((decision.amount or 0) * 100)
     paid = prolific.submission(decision.submission).bonuses.count(cents)
     known = Decision.objects.filter(

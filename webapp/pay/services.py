@@ -35,11 +35,11 @@ if TYPE_CHECKING:
 
 Action, State = Decision.Action, Decision.State
 TO_SEND = (State.DECIDED, State.FAILED)
-"""Decisions in these states have reached nobody, and can be taken back."""
+"""States in which a decision has reached no one and can be revoked."""
 MOST_BONUS = Decimal(1000)
 REASON_LEAST_CHARS = {"prolific": 100}
 REASON_MOST_CHARS = 1000
-"""Prolific wants at least 100 characters, Mechanical Turk takes at most 1024."""
+"""Prolific requires at least 100 characters, Mechanical Turk accepts at most 1024."""
 REJECTION_CATEGORIES = (
     "TOO_QUICKLY",
     "TOO_SLOWLY",
@@ -54,7 +54,7 @@ REJECTION_CATEGORIES = (
     "INCOMP_LONGITUDINAL",
     "OTHER",
 )
-"""As Prolific's interface names them."""
+"""Categories with Prolific's names for them."""
 
 
 def visits_approve(*, study: Study, keys: Sequence[SubmissionKey], user: User | None = None) -> int:
@@ -114,7 +114,7 @@ def visit_reject(
     """Reject a visit.
 
     Raises:
-        Refused: as `rejection_check`.
+        Refused: as in `rejection_check`.
     """
     person = rejection_check(study=study, key=key, reason=reason, category=category)
     try:
@@ -200,7 +200,10 @@ def _of_all_parts(person: uuid.UUID) -> uuid.UUID:
 
 
 def all_parts_bonus(*, study: Study, user: User | None = None) -> int:
-    """Give the all-parts bonus to all who are owed it; return the number."""
+    """Give the all-parts bonus to all who are owed it.
+
+    Returns their number.
+    """
     keys = visits_of_all_parts(submissions_of(study))
     for key in keys:
         amount = Decimal(str(study.values.sittings.pay_for_all)).quantize(Decimal("0.01"))
@@ -253,7 +256,7 @@ def _person(study: Study, key: SubmissionKey) -> Participant:
 
 _COLUMNS = ("HITId", "AssignmentId", "WorkerId", "Approve", "Reject")
 _ANSWER = "Answer."
-"""What the columns begin with that hold what people gave to the task's form, the pasted code among it."""
+"""Prefix of the columns with the worker's answers, including the pasted code."""
 
 
 def mturk_file(study: Study) -> Iterator[str]:
@@ -294,9 +297,9 @@ class Filled:
     """Result of filling in Mechanical Turk's results file.
 
     Attributes:
-        n_filled: rows that have a decision now.
-        n_open: rows of participants of the study about whom nothing is decided.
-        n_unknown: rows of no participant of the study, by their assignment or any code in them.
+        n_filled: rows that now have a decision.
+        n_open: rows of the study's participants without a decision.
+        n_unknown: rows that match no participant of the study by assignment or code.
     """
 
     n_filled: int
@@ -356,7 +359,7 @@ def _filled(study: Study, rows: csv.DictReader[str], out: TextIO) -> Filled:
 
 
 def _verdicts(study: Study) -> dict[SubmissionKey, Decision]:
-    """Return the decisions about visits that can still be sent, or have been."""
+    """Return decisions about visits that were sent or can still be sent."""
     decisions = Decision.objects.filter(participant__study=study).exclude(state=Decision.State.UNDONE)
     verdicts = decisions.exclude(action=Decision.Action.BONUS).order_by("pk")
     by_key = {SubmissionKey(verdict.participant_id, verdict.submission): verdict for verdict in verdicts}

@@ -1,4 +1,4 @@
-"""Lookup of visits: the codes that they ended with, and search by id or code."""
+"""Lookup of visits: shown codes, and search by id or code."""
 
 from __future__ import annotations
 
@@ -33,12 +33,14 @@ def submissions_searched(
     by_id: bool = True,
     by_code: bool = True,
 ) -> list[Submission]:
-    """Return the visits whose ids or codes contain these words, in upper or lower case.
+    """Return the visits whose ids or codes contain these words.
+
+    Case is ignored.
 
     Args:
         among: visits to search; None: all.
-        by_id: whether the platform's ids are searched, too.
-        by_code: whether codes are.
+        by_id: whether to search the platform's ids, too.
+        by_code: whether to search codes.
     """
     candidates = visits.all if among is None else list(among)
     sought = words.strip().lower()
@@ -55,7 +57,7 @@ def submissions_searched(
         for visit in candidates
         if (by_id and sought in f"{visit.external_id} {visit.key.submission}".lower())
         or visit.key.participant.hex.startswith(participant_hex)
-        # A code that was added or corrected since was not shown to participants who ended before.
+        # Participants who ended before a code was added or corrected have not seen it.
         or (by_code and visit.shown_code is None and visit.outcome in outcomes)
         or visit.key in by_own_code
     ]

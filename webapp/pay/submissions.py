@@ -1,8 +1,7 @@
 """Submissions of a study, with outcome and decision about pay.
 
-All of a study's submissions are read at once, in a few queries however many there are, since a page counts those to
-approve, to look at and to pay next to the few that it lists. Details of these few, such as their times, are
-formatted on access.
+All of a study's submissions are loaded at once in a few queries, since a page counts those to approve, to check and to
+pay next to the few that it lists. Details of these few, such as their times, are formatted on access.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from webapp.studies.recruitment.owed import Pay, pay_for_endings
 from webapp.studies.settings import StudyValues
 
 LEFT, INSIDE = "left", "inside"
-"""Outcomes of those who have none: they went away, or are at it now."""
+"""States of visits without an outcome: left, or still active."""
 APPROVED, REJECTED, AWAITING, SCREENED_OUT = "APPROVED", "REJECTED", "AWAITING REVIEW", "SCREENED OUT"
 GONE = ("RETURNED", "TIMED-OUT")
 NO_CODES = ("", "NOCODE")
-"""What Prolific says of the code of somebody who gave it none."""
+"""Prolific's notations for a missing code."""
 SETTLED = (APPROVED, REJECTED, SCREENED_OUT, *GONE)
-"""What a platform says of visits that it takes no verdict about any more."""
-# Of a visit's tasks, the one that earns most defines the outcome.
+"""Platform statuses of visits that can no longer be approved or rejected."""
+# The task that earns most defines the outcome of a visit.
 _RANKS = (
     Outcome.RATED,
     Outcome.BOT_FAILED,
@@ -46,8 +45,8 @@ _RANKS = (
     Outcome.WITHDRAWN,
 )
 _OUTCOMES = [outcome.value for outcome in _RANKS]
-# Then visits without an outcome: reserved, released, failed without a replacement bot, nothing.
-# Declined consent comes last: people may agree later, and then their task counts.
+# Visits without an outcome come next: reserved, released, failed without a replacement bot, nothing. Declined consent
+# comes last: the visitor may consent later, and then that task counts.
 _HELD, _OPEN, _LOST, _NOTHING, _DECLINED = range(len(_RANKS), len(_RANKS) + 5)
 _BOT_FAILED = _RANKS.index(Outcome.BOT_FAILED)
 _EARNS = (_RANKS.index(Outcome.RATED), _BOT_FAILED)
@@ -60,14 +59,17 @@ _TOLD = Cast(KeyTextTransform("code", "tasks__told"), CharField())
 
 
 class SubmissionKey(NamedTuple):
-    """Key of a visit: the participant, and the platform's id of the visit."""
+    """Key of a visit: the participant, and the platform's visit id."""
 
     participant: UUID
     submission: str
 
     @property
     def digest(self) -> str:
-        """The platform's id of the visit as pages name it: a keyed digest, since not everyone who pays may see ids."""
+        """Keyed digest of the platform's visit id for pages.
+
+        Some users who pay may not see ids.
+        """
         if not self.submission:
             return ""
         return salted_hmac("visit", self.submission, algorithm="sha256").hexdigest()[:20]
@@ -95,8 +97,8 @@ class ToPay(NamedTuple):
     """Amounts still to be paid, in the study's currency.
 
     Attributes:
-        work: for the work; None if the study states no amount.
-        bonuses: as bonuses.
+        work: amount for the work; None if the study states no amount.
+        bonuses: amount of bonuses.
     """
 
     work: Decimal | None
@@ -108,23 +110,23 @@ class ToPay(NamedTuple):
         return self.work + self.bonuses if self.work is not None else None
 
 
-@dataclass(slots=True, eq=False)  # not frozen: thousands are made at a time, and freezing triples the time
+@dataclass(slots=True, eq=False)  # not frozen: thousands are created at a time, and freezing triples the time
 class Submission:
-    """Submission: a visit with its outcome, pay and decisions.
+    """A visit with its outcome, pay and decisions.
 
     Attributes:
         outcome: a value of `Outcome`, or `left` or `inside`.
         fault: cause of a failure on our side: `bot`, `server` or empty.
         reference: error reference of the newest failed page, as in the log.
-        began, ended: its first task's begin and its last one's end, as the database writes a time; the latter None
-            while it goes on.
+        began, ended: start of its first task and end of its last one, as the database writes a time; the latter is None
+            while the visit continues.
         status: the platform's own status; empty if unknown.
         entered_code: code submitted to the platform.
         told: stored code shown at the end; None if none is stored.
         verdict: the valid approval or rejection.
         bonuses: valid bonuses.
-        sittings: keys of the study's parts whose work in it earned pay; none without parts.
-        pay: what the participant was shown as pay for this ending.
+        sittings: keys of the study's parts that earned pay in this visit; none without parts.
+        pay: pay shown to the participant for this ending.
     """
 
     key: SubmissionKey
@@ -156,12 +158,12 @@ class Submission:
 
     @property
     def ended_at(self) -> datetime | None:
-        """When its last task ended; None while it goes on."""
+        """End of its last task; None while it continues."""
         return _time(self.ended) if self.ended is not None else None
 
     @property
     def duration(self) -> timedelta | None:
-        """Duration of the visit; None where nothing ended."""
+        """Duration of the visit; None if nothing ended."""
         return self.ended_at - self.began_at if self.ended_at is not None else None
 
     @property
@@ -171,12 +173,18 @@ class Submission:
 
     @property
     def can_be_approved(self) -> bool:
-        """True if undecided here and at the platform, and not announced as unpaid."""
+        """True if it can be approved.
+
+        It is undecided here and at the platform, and not announced as unpaid.
+        """
         return self.can_be_rejected and self.pay.amount != 0
 
     @property
     def can_be_rejected(self) -> bool:
-        """True if undecided here and at the platform, and finished by a real participant."""
+        """True if it can be rejected.
+
+        It is undecided here and at the platform, and was finished by a real participant.
+        """
         return not self.is_synthetic and self.verdict is None and self.outcome != INSIDE and self.status not in SETTLED
 
     @property
@@ -205,7 +213,7 @@ class Submission:
 
     @property
     def is_paid_by_hand(self) -> bool:
-        """True if its platform has no payment of its own for this amount."""
+        """True if its platform cannot pay this amount."""
         return self.pay.is_for_time and not (self.platform == "prolific" and self.pay.amount is not None)
 
     @property
@@ -245,7 +253,7 @@ class Submissions:
 
     @cached_property
     def to_pay(self) -> ToPay:
-        """Amounts still to be paid for all visits: the sums over all of them."""
+        """Amounts still to be paid for all visits."""
         each = [visit.to_pay for visit in self.all]
         is_known = self.study.values.recruitment.pay_each is not None or any(amounts.work for amounts in each)
         work = sum((amounts.work or Decimal() for amounts in each), Decimal()) if is_known else None
@@ -253,11 +261,11 @@ class Submissions:
 
     @property
     def n_unknown_amounts(self) -> int:
-        """Number of visits whose pay is announced in words that are no amount."""
+        """Number of visits whose pay is announced without an amount."""
         return sum(visit.is_to_be_paid and visit.pay.amount is None and bool(visit.pay.text) for visit in self.all)
 
     def get_visits(self, participant: UUID) -> list[Submission]:
-        """Return the visits of a person, the newest first."""
+        """Return the visits of a participant, newest first."""
         return [visit for visit in self.all if visit.key.participant == participant]
 
 
@@ -342,7 +350,7 @@ def _participants(study: Study, *, include_synthetic: bool) -> QuerySet[Particip
 
 
 def _rows(everybody: QuerySet[Participant], since: datetime) -> dict[tuple[UUID, str | None], list[Any]]:
-    """Return a row per visit, in the order of the unpacking in `submissions_of`.
+    """Return a row per visit, in the order unpacked by `submissions_of`.
 
     Tasks are grouped here: the database would sort them first and take twice as long.
     """
@@ -401,13 +409,19 @@ class _PayReader:
 
 
 def _time(text: str) -> datetime:
-    """Read a time as the database writes it: SQLite leaves the zone out, which is UTC."""
+    """Parse a time as the database writes it.
+
+    SQLite omits the zone, which is UTC.
+    """
     time = datetime.fromisoformat(text)
     return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
 
 
 def _place(since: datetime) -> Case:
-    """Return the weight of a task in the outcome of its visit: the lowest counts."""
+    """Return the rank of a task for its visit's outcome.
+
+    The lowest counts.
+    """
     is_open = Q(tasks__state=Task.State.OPEN)
     return Case(
         *(When(tasks__outcome=outcome, then=Value(n)) for n, outcome in enumerate(_OUTCOMES)),
@@ -422,7 +436,10 @@ def _place(since: datetime) -> Case:
 
 
 def _choose_shown_codes(visits: Sequence[Submission]) -> None:
-    """Set the code of visits in which several were shown: the newest of those for the visit's outcome."""
+    """Set the code of visits in which several were shown.
+
+    It is the newest one for the visit's outcome.
+    """
     if not visits:
         return
     people = {visit.key.participant for visit in visits}

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 def prolific_hook(request: HttpRequest, key: str) -> HttpResponse:
     """Store a submission's status from Prolific's webhook, if Prolific has signed it.
 
-    If not, the response is 403 and the log gets a line.
+    Otherwise the response is 403, and the refusal is logged.
     """
     try:
         event = event_read(

@@ -418,9 +418,11 @@ def _id(person: Any) -> str | None:
 
 
 def study_references(study: Study, **counted_work: Unpack[CountedWork]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return direction, the reference's score as it was left, and as it was shown; in the order of `study_ratings`.
+    """Return direction and reference scores, in `study_ratings`' order.
 
-    Each is (k,), NaN where there is none.
+    The scores are the final one and the displayed one.
+
+    Each has shape (k,), with NaN for missing values.
     """
     ratings = ratings_counted(study, **counted_work)
     rows: list[Any] = list(ratings.order_by("pk").values_list("answers", "item__reference_score"))

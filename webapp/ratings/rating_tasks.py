@@ -36,7 +36,10 @@ def target_fields(target: Target) -> dict[str, Any]:
 
 
 def slots_rated(task: Task, target: Target) -> set[int]:
-    """Return the ids of the slots that a target covers; empty for another task."""
+    """Return the ids of the slots that a target covers.
+
+    Empty for another task.
+    """
     match target:
         case Conversation():
             condition = _shows(target.pk)
@@ -60,7 +63,7 @@ def task_progress(task: Task) -> TaskProgress:
     turns are counted instead of slots.
     """
     if "turns" in task.payload:
-        # Of those that are still there: the chat's participant may have withdrawn.
+        # Only remaining turns count: the chat's participant may have withdrawn.
         of_task = Q(conversation__judged_in__task=task) | Q(conversation__slot__task=task)
         existing = set(Turn.objects.filter(of_task).values_list("conversation", "index"))
         chosen = {(UUID(chat), n) for chat, turns in task.payload["turns"].items() for n in turns}
@@ -86,7 +89,10 @@ def task_progress(task: Task) -> TaskProgress:
 
 
 def _shows(conversation_id: Any) -> Q:
-    """Return the condition that a slot holds the conversation, made in it or stored before."""
+    """Return the condition that a slot contains the conversation.
+
+    It may be stored, or made in the slot.
+    """
     return Q(chat=conversation_id) | Q(conversation=conversation_id)
 
 
@@ -95,9 +101,9 @@ class RequestedRating:
     """Rating requested by a task.
 
     Attributes:
-        slots: what is judged: one slot, or two that are judged against each other.
+        slots: rated slot, or two slots that are compared.
         rating: stored rating; None if there is none yet.
-        turn: what of the slot's conversation is judged, where it is one reply of it.
+        turn: rated turn, if a single reply of the slot's conversation is rated.
     """
 
     slots: tuple[Slot, ...]
@@ -106,7 +112,7 @@ class RequestedRating:
 
     @property
     def key(self) -> str:
-        """Key of the judgement on pages: the ids of its slots and turn.
+        """Key of the judgement on pages: ids of its slots and turn.
 
         It stays the same if other parts of the task are deleted meanwhile.
         """
@@ -121,7 +127,7 @@ class RequestedRating:
         if self.turn is not None:
             return self.turn
         target = self.slots[0].item or self.slots[0].conversation
-        assert target is not None, f"slot {self.slots[0].pk} is judged and holds nothing stored"
+        assert target is not None, f"slot {self.slots[0].pk} is rated but contains nothing stored"
         return target
 
 
@@ -139,7 +145,7 @@ def requested_ratings(task: Task) -> list[RequestedRating]:
 
 
 def checks_not_asked(task: Task, target: Target) -> frozenset[str]:
-    """Return the keys of attention checks not asked about this object.
+    """Return the keys of attention checks after the task.
 
     Each is asked once in a task, about a randomly drawn object; versions without checks need no query.
     """
@@ -152,7 +158,10 @@ def checks_not_asked(task: Task, target: Target) -> frozenset[str]:
 
 
 def check_keys(task: Task) -> frozenset[str]:
-    """Return the keys of the attention checks among the questions after the task."""
+    """Return the position of the judgement with the attention checks.
+
+    It counts from 0; the checks are among the questions.
+    """
     return frozenset(question.key for question in task.version.values.after if question.is_check)
 
 
@@ -180,7 +189,7 @@ def _by_turn(requests: list[RequestedRating], chosen: Mapping[str, Sequence[int]
         for request in requests
         for chat in [_chat_of(request.slots[0])]
         for index in chosen.get(chat, ())
-        if (chat, index) in turns  # else it was deleted meanwhile
+        if (chat, index) in turns  # otherwise it was deleted meanwhile
     ]
 
 
@@ -189,13 +198,16 @@ def _grouped(task: Task) -> list[tuple[Slot, ...]]:
         "item", "conversation__slot__task__version", "conversation__study__version", "chat"
     ).order_by("order")
     groups = slots_judged(slots_kept(slots))
-    # A chat of one's own is judged by its turns, once it has ended.
+    # The participant's own chat is rated by turns once it has ended.
     has_turns = "turns" in task.payload
     return [group for group in groups if len(group) == 2 or has_turns or not group[0].bot_id]
 
 
 def _chat_of(slot: Slot) -> str:
-    """Return the id of the conversation that a slot holds, stored or made in it; empty without one."""
+    """Return the id of a slot's conversation, stored or made in it.
+
+    Empty without one.
+    """
     own_chat = getattr(slot, "chat", None)
     return str(slot.conversation_id or (own_chat and own_chat.pk) or "")
 

@@ -1,8 +1,8 @@
 """Picks: the better of two replies, with which both chats continue.
 
-The two replies stand in two chats side by side, each as a turn of its own bot. A pick marks both turns (`goes_on`) and
-stores a rating of the pair `at_turn`; the slot that was shown first is its `first`. Where one of the bots failed,
-nothing was compared: the chats go on with the other's reply, which is copied, and no rating is stored.
+The two replies are in two chats side by side, each as a turn of its own bot. A pick marks both turns (`goes_on`) and
+stores a rating of the pair `at_turn`; its `first` is the slot that was shown first. If one of the bots failed, nothing
+was compared: the chats continue with the other's reply, which is copied, and no rating is stored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from webapp.studies.protocols.base import picking_kinds
 
 
 def shown_first(pair: Pair, turn: int) -> int:
-    """Draw the slot, 0 or 1, whose reply is shown first at this turn."""
+    """Draw the slot, 0 or 1, whose reply is shown first."""
     return derive_seed(pair[0].pk, "shown first", (turn - 1) // 2) % 2
 
 
@@ -36,7 +36,7 @@ class PickedReply:
     """A stored pick.
 
     Attributes:
-        goes_on: by chat, whether the chats go on with its reply.
+        goes_on: whether the chats continue with its reply, by chat.
         copied: the turn that was copied in place of a failed reply.
     """
 
@@ -53,8 +53,8 @@ def reply_pick(*, conversation_id: UUID, turn_index: int, is_equal: bool = False
     Repeated calls return the first pick. After a tie, the reply to continue with is drawn at random.
 
     Raises:
-        Refused: `closed`, `waiting_for_reply` while the other reply is coming, or `bad_frame` where there is nothing
-            to pick.
+        Refused: `closed`, `waiting_for_reply` while the other reply is coming, or `bad_frame` if there is nothing to
+            pick.
     """
     details = {"turn": turn_index}
     with transaction.atomic():
@@ -92,7 +92,7 @@ def reply_pick(*, conversation_id: UUID, turn_index: int, is_equal: bool = False
 
 
 def _go_on_alone(reply: Turn, failed: Conversation) -> PickedReply:
-    """Copy the reply in place of one that failed, so that both chats can go on."""
+    """Copy the reply in place of a failed one, so that both chats can continue."""
     if failure_of(failed) is None or failed.due_turn != reply.index:
         raise Refused("waiting_for_reply", _("You can choose once both have answered."), turn=reply.index)
     copied = Turn.objects.create(

@@ -26,7 +26,7 @@ from webapp.studies.protocols.base import get_protocol, protocols
 from webapp.studies.selectors import conversations_given, items_given
 
 MODEL_LOOKUP = "item__responses__0__model"
-"""The way from a rating to the model whose reply an item holds."""
+"""Lookup path from a rating to the models of an item's replies."""
 NO_MODEL = "(no model named)"
 
 
@@ -84,7 +84,7 @@ def _models(study: Study) -> set[str]:
 
 
 def most_replies(study: Study) -> int:
-    """Return the greatest number of replies that an item of the study may hold."""
+    """Return the maximum number of replies of the study's items."""
     return (protocols.get(study.protocol).most_replies if study.protocol in protocols else None) or 2
 
 
@@ -99,9 +99,11 @@ def _registered(ids: set[str]) -> dict[str, tuple[str, bool]]:
 
 
 def with_person(ratings: QuerySet[Rating]) -> QuerySet[Rating]:
-    """Annotate each rating with `person`, the id of the participant who gave it; None without a name.
+    """Annotate ratings with `person`, the id of their participant.
 
-    If a participant rates an imported conversation twice, the second rating has the name alone.
+    None without a name.
+
+    If a participant rates an imported conversation twice, the second rating only has the name.
     """
     by_name = PlatformIds.objects.filter(
         ~Q(external_id=""), platform="import", study=OuterRef("conversation__study"), external_id=OuterRef("rater")
@@ -123,9 +125,12 @@ def ratings_by(people: QuerySet[Participant]) -> QuerySet[Rating]:
 
 
 def raters_count(ratings: QuerySet[Rating]) -> int:
-    """Return the number of raters of these ratings: `Ratings.n_raters`, counted by the database."""
+    """Return the number of raters, counted by the database.
+
+    It equals `Ratings.n_raters`.
+    """
     known = ratings.filter(participant__isnull=False).order_by().values_list("participant")
-    # Counts names, since they are fewer than ratings.
+    # Count names, of which there are fewer than ratings.
     by_name = ratings.filter(participant=None, conversation__study=OuterRef("study"), rater=OuterRef("external_id"))
     named_ids = PlatformIds.objects.filter(~Q(external_id=""), Exists(by_name), platform="import")
     return known.distinct().union(named_ids.values_list("participant").distinct()).count()
@@ -136,7 +141,7 @@ class CountedWork(TypedDict, total=False):
 
     Attributes:
         include_synthetic: also include scripted participants.
-        include_failed: also chats whose bot failed, and work of people who missed an attention check.
+        include_failed: also chats whose bot failed, and work of participants who missed an attention check.
         without: names of flags; work of participants with one of them is left out.
     """
 
@@ -154,7 +159,7 @@ def ratings_counted(
     are comparisons, so they are not included.
 
     Args:
-        include_failed: also those of chats whose bot failed, and of people who missed an attention check.
+        include_failed: also those of chats whose bot failed, and of participants who missed an attention check.
         without: names of flags; participants with one of them are left out.
     """
     flag_condition = left_out(study, without)
@@ -173,7 +178,7 @@ def ratings_counted(
         return Rating.objects.filter(flag_condition, conversation__in=conversations)
     ratings = Rating.objects.filter(flag_condition, item__study=study, item__responses__1__isnull=True)
     ratings = ratings.exclude(item__purpose__in=Item.UNCOUNTED)
-    # Imported ratings belong to no task.
+    # Imported ratings have no task.
     ratings = ratings.filter(Q(task=None) | ~Q(task__outcome__in=set_apart))
     return ratings if include_synthetic else ratings.filter(participant__is_synthetic=False)
 
@@ -187,7 +192,7 @@ def states_counted(*, include_failed: bool = False) -> list[str]:
 def conversations_counted(
     study: Study, *, include_synthetic: bool = False, include_failed: bool = False, without: Sequence[str] = ()
 ) -> Q:
-    """Return the condition on conversations that count for the study's numbers; see `CountedWork`."""
+    """Return the condition on conversations that count; see `CountedWork`."""
     states = states_counted(include_failed=include_failed)
     condition = left_out(study, without) & Q(study=study, state__in=states)
     condition &= ~Q(source__in=Conversation.WITHOUT_PEOPLE)
@@ -284,12 +289,14 @@ def study_ratings(
     only: Sequence[str] | None = None,
     **counted_work: Unpack[CountedWork],
 ) -> Ratings:
-    """Read all ratings of a study's conversations, or of its items where those are rated (`ratings_counted`).
+    """Return all ratings of a study's conversations or items.
+
+    Items, if those are rated (see `ratings_counted`).
 
     Args:
         exclude_bots: bots to leave out.
-        earlier_questions: also questions that only earlier versions of the rubric asked, if anybody answered.
-        only: ids of conversations, a few hundred at most; then the ratings of these and no others are read.
+        earlier_questions: also answered questions of earlier versions of the rubric.
+        only: ids of at most a few hundred conversations to which the ratings are limited.
     """
     if only is None:
         ratings = ratings_counted(study, **counted_work)
@@ -375,7 +382,10 @@ def _earlier(ratings: QuerySet[Rating], known: set[str]) -> list[RatingDimension
 
 
 def _widened(dimension: RatingDimension, answers: np.ndarray) -> RatingDimension:
-    """Return the question with its scale wide enough for answers that an earlier version allowed."""
+    """Return the question with a scale wide enough for all answers.
+
+    An earlier version may have allowed more.
+    """
     known = answers[np.isfinite(answers)]
     if not len(known):
         return dimension

@@ -64,7 +64,9 @@ class RatingOutcome:
 def rating_submit(
     *, conversation: Conversation, participant: Participant, answers: Mapping[str, Any], comment: str = ""
 ) -> RatingOutcome:
-    """Store the rating, close the conversation and give the completion code, in one transaction.
+    """Store the rating, close the conversation and assign the code.
+
+    All in one transaction.
 
     A repeated submission returns the first rating and its code unchanged.
 
@@ -73,14 +75,14 @@ def rating_submit(
             per question.
     """
     with transaction.atomic():
-        # Everything else read here never changes.
+        # Other data read here never change.
         rows = Conversation.objects.select_for_update(of=("self",))
         conversation.refresh_from_db(fields=["state", "n_exchanges", *NOTHING_DUE], from_queryset=rows)
         study, task, version = conversation.study, conversation.task, conversation.version
         if conversation.participant_id != participant.pk or study is None or task is None or version is None:
             raise Refused("not_found", _("We cannot open this chat here."))
         task.participant = participant
-        if conversation.state != Conversation.State.OPEN:  # the rating closes it
+        if conversation.state != Conversation.State.OPEN:  # the rating closes the chat
             existing = Rating.objects.filter(conversation=conversation, participant=participant).first()
             if existing is not None:
                 return RatingOutcome(existing, task, created=False)
@@ -123,7 +125,7 @@ def chat_end_check(conversation: Conversation, version: StudyVersion) -> None:
 def rating_add(
     *, task: Task, target: Target, answers: Mapping[str, Any], comment: str = "", hidden_keys: Collection[str] = ()
 ) -> RatingOutcome:
-    """Store a rating of the task; complete the task after the last one.
+    """Store a rating of the task, which the last one completes.
 
     Different answers submitted while the task is open replace the first ones, which are kept as a revision.
 
@@ -176,7 +178,9 @@ def rating_add(
 
 
 def task_judged(task: Task) -> Task:
-    """Complete a rated task, or end it if too many checks were missed.
+    """Complete a rated task.
+
+    End it if too many checks were missed.
 
     Chats of a task ended this way count as ended early.
     """
@@ -248,7 +252,7 @@ def _sanitise_draft(submitted: str | list[str]) -> str | list[str]:
 
 
 COMPARISON_CHOICES: dict[str, tuple[int, int]] = {"a": (1, 0), "equal": (0, 0), "bad": (0, 1), "b": (-1, 0)}
-"""What can be chosen, with what is stored: which is better (1 the first, -1 the second), and whether both are bad."""
+"""Choices with their stored values: which is better (1 the first, -1 the second), and whether both are bad."""
 
 
 def comparison_submit(
@@ -268,7 +272,7 @@ def comparison_submit(
         besides: answers to the study's additional questions, by key.
 
     Raises:
-        Refused: `bad_answers` for another choice and wrong answers, and as `pair_close` and `rating_add`.
+        Refused: `bad_answers` for another choice or wrong answers, and as in `pair_close` and `rating_add`.
     """
     is_picked = has_picks(task)
     if choice not in COMPARISON_CHOICES and not is_picked:
@@ -285,7 +289,7 @@ def comparison_submit(
             hidden_keys = set()
         outcome = rating_add(task=task, target=slots, answers=answers, hidden_keys=hidden_keys)
         if outcome.task.state == Task.State.OPEN and not task_goes_on(task=outcome.task):
-            # No bot is left for the coming pairs, which is our fault: the completed work earns the early ending.
+            # No bot is left for the next pairs, which is our fault: the completed work earns the early ending.
             ended = task_complete(task=outcome.task, outcome=Outcome.BOT_FAILED)
             return RatingOutcome(outcome.rating, ended, outcome.created)
     return outcome
@@ -326,7 +330,7 @@ def _store_flags(study: Study) -> FlagState:
     ]
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",)).get(pk=study.pk)
-        # A participant may have been erased since the work was read.
+        # A participant may have been erased since the work was loaded.
         still = set(Task.objects.filter(participant__study=study).values_list("pk", flat=True))
         TaskFlag.objects.filter(participant__study=study).delete()
         TaskFlag.objects.bulk_create([row for row in rows if row.task_id in still], batch_size=_BATCH)
@@ -356,7 +360,10 @@ def flags_forget(studies: Collection[int]) -> None:
 
 
 def _serialise_findings(findings: FlagFindings) -> dict[str, Any]:
-    """Return the stored values of a kind; the digest changes with the tasks that have the flag."""
+    """Return the stored values of a kind.
+
+    The digest changes with the flagged tasks.
+    """
     flagged_tasks = canonical_json(sorted(findings.tasks))
     return {
         "n": len(findings.tasks),

@@ -45,7 +45,10 @@ class AnnotationRequest:
 
 
 def annotation_request(conversation: Conversation) -> AnnotationRequest | None:
-    """Return the annotation requested during this chat, or None; it needs no query."""
+    """Return the annotation requested during this chat, or None.
+
+    It needs no query.
+    """
     study, version = conversation.study, conversation.version
     if study is None or version is None or not get_protocol(study).marks_own_chats:
         return None
@@ -110,8 +113,6 @@ def chat_end_to_mark(*, conversation: Conversation, participant: Participant) ->
 
     The task is complete if all of them are labelled already.
 
-    Repeated calls change nothing.
-
     Raises:
         Refused: `not_found`, `too_early`, `waiting_for_reply` or `closed`.
     """
@@ -147,7 +148,7 @@ def _place_taken_again(task: Task) -> None:
             if not open_tasks.exists() and lost.update(state=Task.State.OPEN, ended_at=None):
                 task.state, task.ended_at = Task.State.OPEN, None
     except IntegrityError:
-        return  # the other one was opened just now
+        return  # the other task was opened just now
 
 
 def marking_begin(*, study: Study, task: Task, conversation: Conversation) -> None:

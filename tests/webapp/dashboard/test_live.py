@@ -185,7 +185,7 @@ def test_late_replies_and_replies_that_name_their_model_are_counted(staff: Clien
     said = Turn.objects.filter(conversation=make_conversation(study, n_exchanges=3), speaker="bot").order_by("index")
     for turn, late_ms in zip(said, (0, 500, 501), strict=True):
         Turn.objects.filter(pk=turn.pk).update(late_ms=late_ms, latency_ms=100)
-    mark = {"identity": {}, "reason": "It says which model gives it."}
+    mark = {"identity": {}, "reason": "It reveals its model."}
     ReplyMark.objects.create(turn=said[1], filter="names_model", **mark)
     ReplyMark.objects.create(turn=said[2], filter="phrases", **mark)
     [bot] = room(study).bots

@@ -94,11 +94,11 @@ def turn_add_human(
 ) -> HumanTurn:
     """Store a participant's message and mark the reply to it as due.
 
-    The same `client_id` again gives the turn already stored.
+    A repeated `client_id` returns the stored turn.
 
     Args:
         typed: typing counts; stored only if the study collects them with consent.
-        image: an image that was stored for this chat before.
+        image: an image already stored for this chat.
 
     Raises:
         Refused: `not_found`, `empty`, `too_long`, `bad_image`, `waiting_for_reply` or `closed`.
@@ -172,7 +172,7 @@ def turn_add_human(
         reply_in: UUID | None = None if is_end else conversation_id
         if seat is not None and not is_end:
             reply_in = message_hand_over(seat=seat, turn=turn)
-            # It answers the partner's message, so it completes an exchange.
+            # The message answers the partner's, so it completes an exchange.
             conversation.n_exchanges += seat.writes_second
         is_last = conversation.n_exchanges >= version.values.chat.max_exchanges
         if not is_last and not is_end:
@@ -193,7 +193,7 @@ def turn_add_human(
 
 
 _SEND_GRACE_S = 5
-"""Seconds after the time limit in which a message is still accepted: it was on its way when the page's time ended."""
+"""Seconds after the time limit in which a message is still accepted: it was in transit when the time ended."""
 
 
 def _time_is_over(conversation: Conversation, n_turns: int) -> bool:
@@ -211,7 +211,9 @@ def _time_is_over(conversation: Conversation, n_turns: int) -> bool:
 
 
 def vote_set(*, conversation_id: UUID, turn_index: int, value: int) -> None:
-    """Store a vote on a bot turn, in one conditional UPDATE; allowed until the rating is in.
+    """Store a vote on a bot turn, until the chat is rated.
+
+    This takes one conditional UPDATE.
 
     Raises:
         Refused: `closed`, or `bad_frame` for a turn that is not the bot's.

@@ -1,7 +1,7 @@
-"""Writes of every end of a chat, or of two side by side.
+"""Writes of every end of a chat, or of two chats side by side.
 
 A chat is rated, given another bot, ended without a rating, or withdrawn. Two chats side by side are compared, or
-given up together when a bot fails.
+abandoned together if a bot fails.
 """
 
 from __future__ import annotations
@@ -33,14 +33,16 @@ def conversation_complete(*, conversation: Conversation) -> None:
 
 
 def conversation_swap(*, conversation: Conversation) -> Conversation:
-    """Swap the bot after `bot_failed`: keep this chat as failed and open one with another bot.
+    """Replace the bot after `bot_failed`.
+
+    This chat is kept as failed, and one with another bot is opened.
 
     A task with several consecutive chats continues with the next one; the failed chat is repeated with another bot at
     the end, if there is one.
 
     Raises:
-        Refused: `not_failed` if the reply has neither failed nor is long overdue, or as `task_open`; then
-            nothing has changed.
+        Refused: `not_failed` if the reply has neither failed nor is long overdue, or as in `task_open`; nothing has
+            changed then.
     """
     with transaction.atomic():
         task = conversation.task
@@ -144,7 +146,7 @@ def conversation_withdraw(*, conversation: Conversation) -> None:
             chat.turns.all().delete()
             chat.images.all().delete()
             chat.check_answers.all().delete()
-            chat.items.all().delete()  # items that were drawn from it for raters
+            chat.items.all().delete()  # items drawn from it for raters
             chat.state = Conversation.State.WITHDRAWN
             chat.ended_at = database_now()
             chat.rating_draft = {}
@@ -156,10 +158,10 @@ def conversation_withdraw(*, conversation: Conversation) -> None:
 
 
 def pair_chats(*, slots: tuple[Slot, ...]) -> list[Conversation]:
-    """Return the two chats, locked for this transaction, in the order of their sides.
+    """Return the two chats, locked, in the order of their sides.
 
     Raises:
-        Refused: `not_found` if they have not both been opened.
+        Refused: `not_found` if they are not both open yet.
     """
     rows = Conversation.objects.select_for_update(of=("self",)).select_related("slot__task__version")
     # Lock in the order of keys, as everywhere, to avoid deadlocks.
@@ -173,8 +175,9 @@ def pair_close(*, slots: tuple[Slot, ...]) -> None:
     """Close both chats of a comparison.
 
     Raises:
-        Refused: `closed` if they are closed already, `too_early` or `too_soon` before both chats are long enough,
-            `waiting_for_reply` while one is still answering, `check_due` before the researchers' question is answered.
+        Refused: `closed` if they are already closed, `too_early` or `too_soon` before both chats are long enough,
+            `waiting_for_reply` while one bot is still replying, `check_due` before the researchers' question is
+            answered.
     """
     chats = pair_chats(slots=slots)
     for chat in chats:
@@ -202,8 +205,8 @@ def pair_swap(*, slots: tuple[Slot, ...]) -> None:
     """Replace a pair in which a bot failed; both chats are kept.
 
     Raises:
-        Refused: `not_failed` if neither reply has failed or is long overdue, or as `pairs_replace`; then nothing
-            has changed.
+        Refused: `not_failed` if neither reply has failed or is long overdue, or as in `pairs_replace`; nothing has
+            changed then.
     """
     with transaction.atomic():
         task, failed = _pair_give_up(slots)

@@ -31,21 +31,21 @@ from webapp.core.errors import Refused
 from webapp.studies.models import Study
 
 SEEN_EVERY = timedelta(seconds=5)
-"""So often an open page is noted."""
+"""Interval at which an open page is recorded."""
 WAITS_FOR = timedelta(seconds=15)
-"""Only participants whose page was open so lately are paired."""
+"""Only participants whose page was open within this time are paired."""
 STAFF_REPLY_MAX_CHARS = 5000
 LEFT_AFTER = timedelta(seconds=90)
-"""A partner whose page was not open for so long has left; a phone that is laid down comes back sooner."""
+"""Time without an open page after which a partner has left; a phone that was put down returns sooner."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartnerLook:
-    """State of a chat with a person, as its page shows it.
+    """State of a chat with a person, for its page.
 
     Attributes:
         state: "ended": the partner has finished, and the chat can be rated.
-        seconds_left: of the longest wait.
+        seconds_left: seconds left of the maximum wait.
     """
 
     state: Literal["waiting", "here", "ended", "failed"]
@@ -118,7 +118,7 @@ def seats_pair(*, chat: Conversation) -> int:
     n_pairs, alone = 0, dict[str, PartnerSeat]()
     with transaction.atomic():
         locked = list(waiting.select_for_update(of=("self",)).order_by("pk").values_list("pk", flat=True))
-        # Read after locking: another page may have paired some of them in the meantime.
+        # Read after locking: another page may have paired some of them meanwhile.
         seats = PartnerSeat.objects.filter(pk__in=locked, state=PartnerSeat.State.WAITING)
         for seat in seats.select_related("conversation").order_by("wait_until", "pk"):
             condition = json.dumps(seat.conversation.condition, sort_keys=True)
@@ -156,10 +156,12 @@ def message_hand_over(*, seat: PartnerSeat, turn: Turn) -> UUID | None:
 
 
 def partner_seat_for(*, conversation: Conversation, client_id: UUID) -> PartnerSeat | None:
-    """Return the seat of a locked chat whose participant writes; None if the partner is a bot.
+    """Return the seat of a locked chat whose participant is writing.
+
+    None if the partner is a bot.
 
     Raises:
-        Refused: `waiting_for_reply` while there is no partner, `closed` when the partner has finished.
+        Refused: `waiting_for_reply` while there is no partner, `closed` if the partner has finished.
     """
     if conversation.bot.kind != PERSON or (seat := _seat(conversation.pk)) is None:
         return None
@@ -172,7 +174,10 @@ def partner_seat_for(*, conversation: Conversation, client_id: UUID) -> PartnerS
 
 
 def _partner_check(seat: PartnerSeat, now: datetime) -> None:
-    """Fail a chat whose partner has left; drop the due reply if the partner has finished."""
+    """Fail a chat whose partner has left.
+
+    If the partner has finished, drop the due reply.
+    """
     chat, partner = seat.conversation, seat.partner
     is_due = chat.due_turn is not None
     if chat.due_error or (is_due and seat.given_turn == chat.due_turn):
@@ -199,10 +204,10 @@ def _due_drop(conversation_id: UUID) -> None:
 
 
 def _seat_fail(conversation_id: UUID, reason: str, *, only: PartnerSeat.State | None = None) -> None:
-    """Fail the chat for want of a partner, unless the partner has written meanwhile.
+    """Fail the chat without a partner, unless one has written meanwhile.
 
     Args:
-        only: the state that the seat must still be in; None: any.
+        only: required state of the seat; None: any.
     """
     with transaction.atomic():
         chat = chat_locked(conversation_id)
@@ -237,7 +242,7 @@ def seat_take(*, study: Study, conversation_id: UUID, user: User) -> None:
     """Make a member of staff the partner in a chat.
 
     Raises:
-        Refused: `closed` if it is over, `taken` if it is another member's.
+        Refused: `closed` if it is over, `taken` if another member has it.
     """
     with transaction.atomic():
         seat = _staffed_seat(study, conversation_id)
@@ -249,10 +254,12 @@ def seat_take(*, study: Study, conversation_id: UUID, user: User) -> None:
 
 
 def staff_reply(*, study: Study, conversation_id: UUID, user: User, text: str) -> None:
-    """Store the reply of the member of staff who is the partner; it is shown at the study's pace.
+    """Store the reply of the staff member who is the partner.
+
+    It is shown at the study's pace.
 
     Raises:
-        Refused: as `seat_take`; `empty`, `too_long`, or `not_due` if the participant waits for no reply.
+        Refused: as in `seat_take`; `empty`, `too_long`, or `not_due` if the participant is not waiting for a reply.
     """
     text = sanitise_input(text)
     if not text:
@@ -272,7 +279,7 @@ def staff_reply(*, study: Study, conversation_id: UUID, user: User, text: str) -
 
 
 def _staffed_seat(study: Study, conversation_id: UUID) -> PartnerSeat:
-    """Return the seat of a study's open chat whose partner is staff, with the chat locked."""
+    """Return the staff partner's seat of a study's open chat, locked."""
     chat = chat_locked(conversation_id)
     seat = _seat(conversation_id) if chat is not None else None
     if seat is None or seat.conversation.study_id != study.pk or not _is_staffed(seat):

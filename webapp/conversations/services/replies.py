@@ -1,4 +1,4 @@
-"""Writes of bot hosts: heartbeats, and the lease, text and failure of replies."""
+"""Writes of bot hosts: heartbeats; leases, texts and failures of replies."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def reply_lease_renew(*, leases: Collection[UUID], lease_s: float) -> int:
 
 
 def reply_ready(*, lease: UUID) -> None:
-    """Store that the due reply is ready, so that the other can start."""
+    """Store that the due reply is ready, so that the other one can start."""
     leased_chats = Conversation.objects.filter(due_lease=lease, due_ready_at=None)
     leased_chats.update(due_ready_at=database_now())
 
@@ -135,7 +135,7 @@ def turn_add_bot(
     Args:
         cost: the reply's cost; None for a free bot.
         stand_in: fallback bot that gave the reply; None: the chat's own bot.
-        times: when it arrived and was shown; None: just now.
+        times: times at which it arrived and was shown; None: just now.
         marks: labels of the filters.
         withheld_text: the bot's original text, if `text` is the notice of a blocked reply.
         trace: reasoning and tool calls before it.
@@ -210,7 +210,7 @@ def reply_fail(
 
     Args:
         is_trouble: False if the bot was not called, so that its health is unaffected.
-        is_content: a filter refused the conversation; the message is marked, and no failure of the bot is kept.
+        is_content: a filter refused the conversation; the message is marked, and the bot's health is unaffected.
     """
     with transaction.atomic():
         conversation = chat_locked(conversation_id)
@@ -223,7 +223,7 @@ def reply_fail(
         )
         if is_refused:
             error = f"{CONTENT_REFUSED}{error}"
-        # A prompt of the researchers that is refused, without any message, is the bot's failure.
+        # If the researchers' prompt alone is refused, without any message, it counts as the bot's failure.
         return due_fail(conversation, error, is_trouble=is_trouble or (is_content and not is_refused))
 
 
@@ -246,7 +246,10 @@ def reply_give_up(*, conversation_id: UUID) -> Failure | None:
 
 
 def due_fail(conversation: Conversation, error: str, *, is_trouble: bool = True) -> Failure | None:
-    """Store that the due reply of a locked chat failed; `is_trouble` as `reply_fail`."""
+    """Store that the due reply of a locked chat failed.
+
+    `is_trouble` is as in `reply_fail`.
+    """
     if is_trouble:
         bot_failed(bot_id=conversation.bot.bot_id, reason=error, chat=str(conversation.pk))
     if not error.startswith(CONTENT_REFUSED):
@@ -269,12 +272,18 @@ def _failure_keep(conversation: Conversation, reason: str) -> None:
 
 
 def chat_locked(conversation_id: UUID) -> Conversation | None:
-    """Return the chat, locked for this transaction; None if its participant was erased."""
+    """Return the chat, locked for this transaction.
+
+    None if its participant was erased.
+    """
     return chats_under_way().select_for_update(of=("self",)).filter(pk=conversation_id).first()
 
 
 def _is_held(conversation: Conversation, lease: UUID) -> bool:
-    """Return True if a reply made under this lease still has its place."""
+    """Return True if the lease of a reply is still valid.
+
+    The reply can then be stored.
+    """
     return conversation.state == Conversation.State.OPEN and conversation.due_lease == lease
 
 

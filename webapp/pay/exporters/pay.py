@@ -29,7 +29,7 @@ _COLUMNS = (
         "How the visit ended: rated, bot_failed, screened_out, failed_check, no_consent, late, withdrawn, left "
         "(without an ending) or inside (still in progress).",
     ),
-    ExportColumn("our_fault", "boolean", "The visit broke off through no fault of the participant."),
+    ExportColumn("our_fault", "boolean", "The visit ended early through no fault of the participant."),
     ExportColumn("code", "text", "Completion code shown for this outcome; empty if none was shown."),
     ExportColumn("began_at", "time", "When the visit's first task began."),
     ExportColumn("ended_at", "time", "When its last task ended; empty while the visit is in progress."),

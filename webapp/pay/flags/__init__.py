@@ -1,1 +1,4 @@
-"""Reasons to look at a visit before it is paid, one file each; `base.flag_kinds` finds them."""
+"""Reasons to check a visit before it is paid, one file each.
+
+`base.flag_kinds` finds them.
+"""

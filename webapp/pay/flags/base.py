@@ -100,7 +100,7 @@ class NoCode:
             elif visit.outcome not in now:
                 reasons[visit.key] = _("The chatbot failed and the participant left, so no code was shown.")
             elif visit.platform == "prolific" and (
-                # A code that was corrected or added later was not shown to participants who came before.
+                # Participants who came before a code was added or corrected have not seen it.
                 visit.key in ours or not (now[visit.outcome] if visit.shown_code is None else visit.shown_code)
             ):
                 reasons[visit.key] = _("The participant came from Prolific, but was shown no Prolific code.")
@@ -125,7 +125,10 @@ def _of_ours(visits: Submissions) -> set[SubmissionKey]:
 
 @register_flag
 class OtherCode:
-    """Flag for the full code after an early end: it may come from others or from an earlier visit."""
+    """Flag for a code of another outcome, such as the full code after an early end.
+
+    It may come from others or from an earlier visit.
+    """
 
     name = "other_code"
     title = gettext_lazy("Other code")

@@ -67,8 +67,8 @@ class MessageParams(InputModel):
     """Parameters of a message job: a text and its recipients.
 
     Attributes:
-        asked: id of the form, so that repeated submissions make one job.
-        text: emptied after sending: Prolific keeps it.
+        asked: id of the form, so that repeated submissions create one job.
+        text: deleted after sending: Prolific stores it.
     """
 
     participants: Many[str]

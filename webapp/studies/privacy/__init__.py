@@ -3,12 +3,12 @@
 Consent: the texts and promises of a study's version that participants agree to.
 
 Erasure: all data of participants, by kind, counted beforehand and deleted at once. Every app registers in
-`AppConfig.ready()` the data that it stores of participants, as with health checks. Foreign keys also cascade, so that
-no other deletion of a participant leaves their texts behind.
+`AppConfig.ready()` the participants' data that it stores, as with health checks. Foreign keys also cascade, so that no
+other deletion of a participant leaves their texts behind.
 
-Withdrawal after the end: a participant's data are deleted, data for their pay stay until the retention job
-(`retention.py`). The last page has a personal link. The version of the participant's last task sets its time limit,
-so that a later version cannot shorten it.
+Withdrawal after the end: a participant's data are deleted; data for their pay stay until the retention job
+(`retention.py`). The last page has a personal link. The version of the participant's last task sets its time limit, so
+that a later version cannot shorten it.
 """
 
 from __future__ import annotations
@@ -62,12 +62,18 @@ AGREED_KEYS = (*AGREED_TEXTS, *Rights.model_fields)
 
 
 def shows_only_form(values: StudyValues) -> bool:
-    """Return True if participants agree to the study's own form, without consent points or Confab's sentences."""
+    """Return True if participants consent by the study's own form only.
+
+    Without consent points or Confab's sentences.
+    """
     return values.texts.consent_layout == "form" and bool(values.texts.consent_text.strip())
 
 
 def points_agreed_to(values: StudyValues) -> str:
-    """Return the consent points, including human partners if these are disclosed before consent."""
+    """Return the consent points.
+
+    They include human partners, if these are disclosed before consent.
+    """
     points = "" if shows_only_form(values) else values.texts.consent_points
     notice = values.people.people_notice if values.people.disclosure == "before" else ""
     return "\n".join(filter(None, [points, notice]))
@@ -113,10 +119,10 @@ Rows = Callable[[QuerySet[Participant]], QuerySet[Any]]
 
 
 def rows_of(model: type[Model], path: str = "participant") -> Rows:
-    """Return a function that returns all rows of a model that belong to participants.
+    """Return a function that returns participants' rows of a model.
 
     Args:
-        path: from the row to its participant.
+        path: lookup path from the row to its participant.
     """
     return lambda people: model._default_manager.filter(**{f"{path}__in": people})
 
@@ -144,17 +150,26 @@ _people_gone: list[Callable[[Collection[UUID]], None]] = []
 
 
 def erasure_kind(table: str, title: Any, rows: Rows, *, lock: bool = False, for_pay: bool = False) -> None:
-    """Register a kind, counted under `table`; a kind that depends on another is registered after it."""
+    """Register a kind, counted under `table`.
+
+    A kind that depends on another is registered after it.
+    """
     _kinds[table] = ErasureKind(title, rows, lock, for_pay)
 
 
 def erasure_follow(act: Callable[[Collection[int]], None]) -> None:
-    """Register a hook that runs after an erasure with the studies' ids and removes files with participants' texts."""
+    """Register a hook that runs after an erasure with the studies' ids.
+
+    It removes files with participants' texts.
+    """
     _follow.append(act)
 
 
 def erasure_people_gone(act: Callable[[Collection[UUID]], None]) -> None:
-    """Register a hook that runs after an erasure with participants' ids and clears data without a foreign key."""
+    """Register a hook that runs after an erasure with participants' ids.
+
+    It clears data without a foreign key.
+    """
     _people_gone.append(act)
 
 
@@ -175,7 +190,7 @@ def erasure_counts(participants: QuerySet[Participant]) -> dict[str, int]:
 
 
 def people_locked(participants: QuerySet[Participant]) -> QuerySet[Participant]:
-    """Return the participants with all rows locked that their writes wait for; needs a transaction.
+    """Return the participants with all rows locked that their writes need.
 
     Conversations are locked before participants, as in the writing services, so that there is no deadlock.
     """
@@ -212,7 +227,9 @@ clean_up_kind(CLEAN_UP, "Files and results after an erasure", _clean_up)
 
 
 def erased_follow_up(study_ids: Collection[int], *, people: Collection[UUID] = ()) -> None:
-    """Recount the studies' work and schedule the removal of files and results with erased data.
+    """Recount the studies' work and schedule clean-up after an erasure.
+
+    The clean-up removes files and results with erased data.
 
     Args:
         people: erased participants; none if the participants stay.
@@ -225,7 +242,9 @@ def erased_follow_up(study_ids: Collection[int], *, people: Collection[UUID] = (
 
 
 def participants_erase(*, participants: QuerySet[Participant], notes: bool = False) -> dict[str, int]:
-    """Delete all data of these participants, in one transaction. Returns the number of rows by kind.
+    """Delete all data of these participants, in one transaction.
+
+    Returns the number of rows by kind.
 
     Embeddings of their texts are deleted, too (`webapp/conversations/erasure.py`), as with every deletion.
     Figures computed from them (fits, reports already written) stay, because they name no participant.
@@ -261,12 +280,18 @@ _SALT = "confab.withdraw"
 
 
 def withdrawal_token(participant: Participant) -> str:
-    """Return the token of the participant's withdrawal link; it is valid until the time limit."""
+    """Return the token of the participant's withdrawal link.
+
+    It is valid until the time limit.
+    """
     return signing.Signer(salt=_SALT).sign(participant.pk.hex)
 
 
 def withdrawal_of(token: str) -> Participant | None:
-    """Return the participant of a link; None for an invalid link or an erased participant."""
+    """Return the participant of a link.
+
+    None for an invalid link or an erased participant.
+    """
     try:
         person = UUID(hex=signing.Signer(salt=_SALT).unsign(token))
     except (signing.BadSignature, ValueError):
@@ -276,7 +301,10 @@ def withdrawal_of(token: str) -> Participant | None:
 
 
 def withdrawal_until(participant: Participant) -> datetime | None:
-    """Return the time limit for withdrawing; None without a limit or before a task has ended."""
+    """Return the time limit for withdrawing.
+
+    None without a limit or before a task has ended.
+    """
     ended = participant.tasks.exclude(outcome="").exclude(outcome=Outcome.NO_CONSENT)
     last = ended.exclude(ended_at=None).select_related("version").order_by("-ended_at").first()
     if last is None or last.ended_at is None or not last.version.values.rights.withdrawal_days:
@@ -285,7 +313,10 @@ def withdrawal_until(participant: Participant) -> datetime | None:
 
 
 def may_withdraw(participant: Participant, until: datetime | None) -> bool:
-    """Return True if the participant may withdraw: during an open task, and until the time limit after it."""
+    """Return True if the participant may withdraw.
+
+    They may during an open task, and until the time limit after it.
+    """
     if participant.withdrawn_at is not None:
         return False
     is_early = until is not None and database_now() <= until
@@ -298,7 +329,7 @@ def query_participant(participant: Participant) -> QuerySet[Participant]:
 
 
 def withdrawal_loss(participant: Participant) -> dict[str, int]:
-    """Return the number of rows by kind that would be deleted, without empty kinds."""
+    """Return the number of rows to delete by kind, without empty kinds."""
     people = query_participant(participant)
     kinds = {name: kind for name, kind in erasure_kinds().items() if not kind.for_pay}
     counts = {name: kind.rows(people).count() for name, kind in kinds.items()}
@@ -306,9 +337,11 @@ def withdrawal_loss(participant: Participant) -> dict[str, int]:
 
 
 def participant_withdraw(*, participant: Participant) -> Mapping[str, int]:
-    """Erase a participant's data in one transaction, and return the number of rows by kind; idempotent.
+    """Erase a participant's data in one transaction (idempotent).
 
-    Each task's outcome and code, decisions about pay and the platform's ids stay, and the participant cannot begin
+    Returns the number of rows by kind.
+
+    Each task's outcome and code, decisions about pay and the platform's ids stay, and the participant cannot start
     again. As with every erasure, export files are deleted and results recomputed.
 
     Raises:

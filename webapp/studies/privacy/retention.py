@@ -2,9 +2,8 @@
 
 A worker runs it every hour, and `manage.py erase --due` on demand; repeated runs do no harm. A participant's ids are
 erased a set number of days after the study has ended, or after the last decision about their pay if that is later;
-those of a participant who withdrew 90 days after that at the latest. Texts are erased after the study's end. Their
-rows stay, so that ratings and numbers of messages do not change. Apps register in `AppConfig.ready()` where they
-store ids and texts.
+after a withdrawal, within 90 days. Texts are erased after the study's end. Their rows stay, so that ratings and numbers
+of messages do not change. Apps register in `AppConfig.ready()` where they store ids and texts.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ log = logging.getLogger(__name__)
 
 WITHDRAWN_IDS_KEPT = timedelta(days=90)
 IMPORTED = "import"
-"""Names in uploaded files: researchers decide about them."""
+"""Names in uploaded files; researchers decide about them."""
 
 IdsEraser = Callable[[QuerySet[Participant], dict[tuple[UUID, str], str]], dict[str, int]]
 Holder = Callable[[Study, datetime], QuerySet[Any]]
@@ -57,14 +56,18 @@ _texts_kinds: dict[str, TextsKind] = {}
 
 
 def ids_eraser(erase: IdsEraser) -> None:
-    """Register a function that erases ids in other apps, given substitutes for visit ids; it returns row counts by
-    table.
+    """Register a function that erases ids in other apps.
+
+    It gets substitutes for visit ids, and returns row counts by table.
     """
     _ids_erasers.append(erase)
 
 
 def ids_holder(holds: Holder) -> None:
-    """Register a function that returns participants whose ids are kept longer because of later pay decisions."""
+    """Register a function that returns participants whose ids are kept longer.
+
+    The reason is a later decision about their pay.
+    """
     _holders.append(holds)
 
 
@@ -78,9 +81,9 @@ class Clock:
     """State of a study's retention job.
 
     Attributes:
-        ids_at, texts_at: time of their erasure; None: no erasure is set, or the study has not ended.
+        ids_at, texts_at: times of their erasure; None if none is set or the study has not ended.
         n_ids, n_texts: number of participants with ids, and of rows with texts.
-        unfinished: clean-ups of all erasures that are not done, with their titles.
+        unfinished: unfinished clean-ups of erasures, with their titles.
         n_later: number of participants whose ids are kept after `ids_at`, because their pay was decided later.
         done: erasures so far, newest first.
     """
@@ -97,7 +100,10 @@ class Clock:
 
 
 def clock_of(study: Study) -> Clock:
-    """Return the state of the study's retention, in a constant number of queries."""
+    """Return the state of the study's retention.
+
+    The number of queries is constant.
+    """
     rights, ended = study.values.rights, study.ended_at
     ids, texts = rights.ids_kept_days, rights.texts_kept_days
     n_later = 0
@@ -134,7 +140,9 @@ def texts_are_due(study: Study, now: datetime) -> bool:
 
 
 def ids_erase(*, people: QuerySet[Participant], kind: str = Erasure.Kind.IDS) -> dict[str, int]:
-    """Erase the platforms' ids of these participants and their visits. Returns the number of rows by table.
+    """Erase the platforms' ids of these participants and their visits.
+
+    Returns the number of rows by table.
 
     A substitute replaces the platform's id of each visit, so that decisions stay with their tasks.
     """
@@ -167,7 +175,10 @@ def texts_counts(study: Study) -> dict[str, int]:
 
 
 def texts_erase(*, study: Study) -> dict[str, int]:
-    """Remove all texts that participants wrote or read from the study's rows. Returns the number of rows by table."""
+    """Erase all texts that the study's participants wrote or read.
+
+    Returns the number of rows by table.
+    """
     with transaction.atomic():
         removed = {name: n for name, n in texts_counts(study).items() if n}
         if not removed:
@@ -182,7 +193,10 @@ def texts_erase(*, study: Study) -> dict[str, int]:
 
 
 def retention_due(now: datetime | None = None) -> list[tuple[Study, str, dict[str, int]]]:
-    """Return the erasures due in all studies: study, `ids` or `texts`, and rows by table. Changes nothing."""
+    """Return the erasures due in all studies.
+
+    Each has the study, `ids` or `texts`, and rows by table. Nothing is changed.
+    """
     now = now or database_now()
     erasures: list[tuple[Study, str, dict[str, int]]] = []
     for study in Study.objects.all():
@@ -199,7 +213,9 @@ CLOCK_JUMP = timedelta(days=1)
 
 
 def retention_run() -> list[tuple[Study, str, dict[str, int]]]:
-    """Erase all due data of all studies. Returns it in the form of `retention_due`; run again it does nothing.
+    """Erase all due data of all studies.
+
+    Returns them in the form of `retention_due`; a second run erases nothing.
 
     Erasures whose clean-up failed or was killed are finished first.
 
@@ -226,7 +242,10 @@ def retention_run() -> list[tuple[Study, str, dict[str, int]]]:
 
 
 def _hold_after_jump(now: datetime) -> datetime | None:
-    """Record this run, and return until when retention is paused; None if it is not.
+    """Record this run, and return until when retention is paused.
+
+    A jump ahead pauses it for a day. If the time then goes back by more than a day, the jump was an error and the pause
+    ends.
 
     A jump ahead pauses it for a day. If the time goes back by more than a day, the jump was an error and the pause
     ends.

@@ -22,14 +22,14 @@ from webapp.studies.settings import StudyValues
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """Code and return link shown to a participant; empty if there is none."""
+    """Code and return link shown to a participant; empty without one."""
 
     code: str = ""
     link: str = ""
 
 
 def completion_now(*, study: Study, participant: Participant, outcome: str, own_code: str) -> Completion:
-    """Return the code and link for this outcome under the study's current settings.
+    """Return the code and link for this outcome under the current settings.
 
     Placeholders in the link are not filled in, so that no platform id is stored with it.
 
@@ -67,7 +67,9 @@ def link_filled(completion: Completion, *, participant: Participant, outcome: st
 
 
 def _is_for(settings: RecruitmentValues, platform: str) -> bool:
-    """Return True if the study's codes and links are for participants from this platform.
+    """Return True if the study's codes and links fit this platform.
+
+    Participants from another platform cannot use them.
 
     Participants from another platform cannot use them.
     """
@@ -106,7 +108,10 @@ def tasks_with_endings(tasks: QuerySet[Task]) -> QuerySet[Task]:
 
 
 def ending_of(task: Task) -> TaskEnding | None:
-    """Return the task's outcome; None while it is open, or if it has none (swapped, left)."""
+    """Return the task's outcome.
+
+    None while it is open, or if it has none (swapped, left).
+    """
     if not task.outcome:
         return None
     completion = shown_completion_of(task)
@@ -115,7 +120,10 @@ def ending_of(task: Task) -> TaskEnding | None:
 
 
 def shown_completion_of(task: Task) -> Completion:
-    """Return the code and link shown for an ended task; if none are stored yet, those of the study now."""
+    """Return the code and link shown for an ended task.
+
+    If none are stored yet, those of the study now.
+    """
     if task.told:
         return Completion(task.told["code"], task.told["link"])
     return completion_now(
@@ -127,13 +135,19 @@ def shown_completion_of(task: Task) -> Completion:
 
 
 def store_shown_completion(*, task: Task) -> None:
-    """Store the code and link of a task that has just ended; stored ones do not change."""
+    """Store the code and link of a task that has just ended.
+
+    Stored ones do not change.
+    """
     completion = shown_completion_of(task)
     Task.objects.filter(pk=task.pk, told={}).update(told={"code": completion.code, "link": completion.link})
 
 
 def has_earned(participant: Participant) -> bool:
-    """Return True if the participant has done a paid task, even one in which a chatbot failed."""
+    """Return True if the participant has done a paid task.
+
+    Tasks in which a chatbot failed count.
+    """
     earned = (Outcome.RATED, Outcome.BOT_FAILED)
     return participant.tasks.filter(outcome__in=earned).exists()
 
@@ -148,7 +162,10 @@ CURRENCY_SIGNS = {"GBP": "£", "USD": "$", "EUR": "€", "JPY": "¥", "INR": "�
 
 
 def money_text(value: float | Decimal, currency: str) -> str:
-    """Write an amount with its currency; without pennies if it is large and has none."""
+    """Write an amount with its currency.
+
+    Large whole amounts have no decimals.
+    """
     digits = f"{value:,.0f}" if value >= 100 and value == int(value) else f"{value:,.2f}"
     sign = CURRENCY_SIGNS.get(currency)
     return f"{sign}{digits}" if sign else f"{digits} {currency}"
@@ -161,13 +178,19 @@ def money_about(value: float, currency: str) -> str:
 
 
 def pay_of_task(values: StudyValues, sitting: str = "") -> float | None:
-    """Return the pay for a task or for the part with this key; None if the study does not set it."""
+    """Return the pay for a task, or for the part with this key.
+
+    None if the study does not set it.
+    """
     part_pay = next((part.pay for part in values.sittings.parts if part.key == sitting), None)
     return values.recruitment.pay_each if part_pay is None else part_pay
 
 
 def pay_in_all(values: StudyValues) -> float | None:
-    """Return a participant's pay for one task, or for all parts with the bonus; None if not set."""
+    """Return a participant's total pay.
+
+    It is for one task, or for all parts with the bonus; None if not set.
+    """
     parts = values.sittings.parts
     amounts = [pay_of_task(values, part.key) for part in parts] or [values.recruitment.pay_each]
     known = [pay for pay in amounts if pay is not None]
@@ -175,7 +198,10 @@ def pay_in_all(values: StudyValues) -> float | None:
 
 
 def pay_text(values: StudyValues) -> str:
-    """Return the first page's text about pay: the study's own, or the amount; empty without pay."""
+    """Return the first page's text about pay.
+
+    It is the study's own, or the amount; empty without pay.
+    """
     text, amount = sanitise_input(values.texts.payment), pay_in_all(values)
     return text or (money_text(amount, values.recruitment.currency) if amount else "")
 
@@ -186,5 +212,8 @@ def is_paid(values: StudyValues) -> bool:
 
 
 def promises_pay(values: StudyValues) -> bool:
-    """Return True if participants are paid when a chatbot fails; unpaid studies promise none."""
+    """Return True if participants are paid when a chatbot fails.
+
+    Unpaid studies promise nothing.
+    """
     return is_paid(values) and values.texts.promises_pay_on_failure

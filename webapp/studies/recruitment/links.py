@@ -1,6 +1,8 @@
-"""Signed links of participants, and the funnel: opened links, reached steps, refused consent.
+"""Signed links of participants, and the counts of the funnel.
 
-A researcher makes a list of one-time links. Each carries its number and a signature. The first visitor who starts or
+The funnel counts opened links, reached steps and refused consent.
+
+A researcher makes a list of one-time links. Each contains its number and a signature. The first visitor who starts or
 declines is then identified by that number, in the table of platform ids.
 
 A link to continue on another device expires, can be revoked, and moves its participant once. A session or token
@@ -130,12 +132,14 @@ def link_table(study: Study, participant_link: str, batch: int | None = None) ->
 
 
 def link_token(study: Study, number: int) -> str:
-    """Return the number with a signature that is valid only in this study."""
+    """Return the number with a signature valid only in this study."""
     return _signer(study).sign(str(number))
 
 
 def link_read(study: Study, token: str) -> tuple[str, str]:
-    """Return the number of a visit's link and the reason why it admits nobody new; both may be empty.
+    """Return a visit's link number, and why it admits no new participant.
+
+    Both may be empty.
 
     The reasons are `link_missing`, `link_unknown`, `link_expired`, and `link_used` if its participant was erased.
     """
@@ -168,7 +172,10 @@ _SALT = "confab.move"
 
 @dataclass(frozen=True, slots=True)
 class DeviceMove:
-    """Content of a move link: the participant, the nonce, and their number of moves at its creation."""
+    """Content of a move link: participant, nonce, and number of moves.
+
+    The number is that at the link's creation.
+    """
 
     participant: UUID
     nonce: str
@@ -215,12 +222,14 @@ def move_read(token: str) -> tuple[Participant, DeviceMove]:
 
 
 def move_use(*, token: str) -> Participant:
-    """Move the participant to the current device, and return them with the new number of moves.
+    """Move the participant to the current device.
+
+    Returns them with the new number of moves.
 
     If two devices use the link at the same time, only one is admitted.
 
     Raises:
-        Refused: as `move_read`.
+        Refused: as in `move_read`.
     """
     participant, move = move_read(token)
     moved = Participant.objects.filter(pk=participant.pk, n_moves=move.n_moves, move_nonce=move.nonce).update(
@@ -233,7 +242,10 @@ def move_use(*, token: str) -> Participant:
 
 
 def moved_here(*, participant: Participant) -> Participant:
-    """Store that the participant returned to an earlier device through their platform's link."""
+    """Store that the participant returned to an earlier device.
+
+    They used their platform's link.
+    """
     Participant.objects.filter(pk=participant.pk).update(n_moves=F("n_moves") + 1, move_nonce="")
     participant.refresh_from_db(fields=["n_moves", "move_nonce"])
     return participant
@@ -260,7 +272,7 @@ def link_opened(*, study: Study, is_synthetic: bool, refused: str = "") -> None:
     key = {"study": study, "day": timezone.localdate(), "is_synthetic": is_synthetic, "refused": refused}
     counts = LinkCount.objects.filter(**key)
     if not counts.update(n=F("n") + 1):
-        # First of the day; a concurrent visit is not lost, because the row starts at 0.
+        # First opening of the day; a concurrent one is not lost, because the row starts at 0.
         LinkCount.objects.bulk_create([LinkCount(**key)], ignore_conflicts=True)
         counts.update(n=F("n") + 1)
 
@@ -293,16 +305,18 @@ DECLINE_KIND = "consent"
 
 
 def task_decline(*, participant: Participant, version: StudyVersion) -> Task:
-    """Store that a visitor declined in this visit, and return the task for it.
+    """Store that a visitor declined in this visit.
 
-    If they already agreed or declined in this visit, their task is returned unchanged.
+    Returns the task that stores this.
+
+    If they have already consented or declined in this visit, their task is returned unchanged.
 
     Args:
         version: version of the study whose texts they read.
     """
     submission = participant.submission
     with transaction.atomic():
-        # The same answer sent twice at the same time counts once.
+        # The same answer submitted twice at once counts once.
         Participant.objects.select_for_update(of=("self",), no_key=True).get(pk=participant.pk)
         of_visit = participant.tasks.filter(submission=submission).order_by("-created_at", "-pk")
         newest = of_visit.first()

@@ -36,7 +36,10 @@ class Pay:
 
 
 def pay_for_endings(values: StudyValues, endings: Sequence[tuple[str, str]]) -> Pay:
-    """Return the pay for a visit's endings: outcomes, each with the part of the study it belongs to."""
+    """Return the pay for a visit's endings.
+
+    Each is an outcome with the part of the study that it belongs to.
+    """
     pays = [pay_for_ending(values, outcome, part) for outcome, part in endings]
     if len(pays) == 1:
         return pays[0]
@@ -71,7 +74,10 @@ def _pay_for_time(values: StudyValues, outcome: str) -> Pay:
 
 
 def _read_amount(words: str, currency: str) -> Decimal | None:
-    """Parse an amount with or without the study's currency; None for other texts and currencies."""
+    """Parse an amount with or without the study's currency.
+
+    None for other texts and currencies.
+    """
     rest = words.replace(currency, "").replace(CURRENCY_SIGNS.get(currency, currency), "").strip()
     match = _AMOUNT.fullmatch(rest)
     return Decimal(f"{match[1]}.{match[2] or 0}") if match else None

@@ -1,8 +1,8 @@
 """Settings of recruitment: platform, completion codes, links back, and pay.
 
 Every outcome has its own code and, outside Prolific, its own link: `code_rated`, `link_rated`, … for every `Outcome`.
-The addresses of Prolific, the ExternalQuestion of Mechanical Turk (it shows our page in its frame) and the origins
-that may show a study in a frame are here, too.
+Prolific's addresses, Mechanical Turk's ExternalQuestion (which frames our page) and the origins that may embed a study
+are here, too.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ def completion_link(code: str) -> str:
 
 
 def link_code(address: str) -> str:
-    """Return the code in a Prolific completion link; empty for other URLs and for a placeholder."""
+    """Return the code in a Prolific completion link.
+
+    Empty for other URLs and for a placeholder.
+    """
     if not is_prolific(address):
         return ""
     code = parse_qs(urlsplit(address).query).get("cc", [""])[0].strip()
@@ -54,7 +57,9 @@ def link_code(address: str) -> str:
 
 
 def code_read(text: str) -> str:
-    """Return the completion code from pasted text: a code, or a Prolific link with one.
+    """Return the completion code in pasted text.
+
+    The text is a code, or a Prolific link with one.
 
     Raises:
         ValueError: there is no code in it; the message is a sentence for the researcher.
@@ -74,7 +79,10 @@ _SCHEMA = "http://mechanicalturk.amazonaws.com/AWSMechanicalTurkDataSchemas/2006
 
 
 def external_question(participant_link: str) -> str:
-    """Return the `Question` of CreateHIT that embeds the study in a frame of the window's height."""
+    """Return CreateHIT's `Question` that frames the study.
+
+    The frame has the window's height.
+    """
     question = Element("ExternalQuestion", xmlns=_SCHEMA)
     SubElement(question, "ExternalURL").text = participant_link
     SubElement(question, "FrameHeight").text = "0"
@@ -85,7 +93,7 @@ _ORIGIN = re.compile(r"https?://[a-z0-9*][a-z0-9.*-]*(:\d+)?", re.IGNORECASE)
 
 
 def frame_origins(text: str) -> tuple[list[str], list[str]]:
-    """Return the origins in a text, and the words that are not origins."""
+    """Return the origins in a text, and the invalid words."""
     words = [word for word in re.split(r"[\s,;]+", text) if word]
     origins = [word for word in words if _ORIGIN.fullmatch(word)]
     return origins, [word for word in words if word not in origins]
@@ -157,7 +165,7 @@ def submission_of(parameters: Mapping[str, str], panel_name: str) -> str:
 
 
 class RecruitmentValues(InputModel):
-    """Settings of recruitment: the participants' source, the codes for their pay, and its amount."""
+    """Settings of recruitment: source, completion codes, and pay."""
 
     platform: Platform = Field(
         default="link",
@@ -290,7 +298,10 @@ class RecruitmentValues(InputModel):
     @model_validator(mode="before")
     @classmethod
     def _names_of_today(cls, values: Any) -> Any:
-        """Convert values of earlier releases: codes under Prolific's name, and one link for all who finished."""
+        """Convert values of earlier releases.
+
+        They had codes under Prolific's name, and one link for all participants.
+        """
         if not isinstance(values, dict) or not {*_CODES_BEFORE, "completion_url"} & values.keys():
             return values
         converted = {_CODES_BEFORE.get(name, name): value for name, value in values.items()}
@@ -307,17 +318,23 @@ class RecruitmentValues(InputModel):
     def code(self, outcome: str) -> str:
         """Return the platform's code for this outcome; empty if there is none."""
         outcome_code: str = getattr(self, f"code_{outcome}")
-        # An early end without the participant's fault counts as complete.
+        # An early end that is not the participant's fault counts as complete.
         return outcome_code or (self.code_rated if outcome == "bot_failed" else "")
 
     def link(self, outcome: str) -> str:
-        """Return the return link for this outcome with placeholders; empty if there is none."""
+        """Return the return link for this outcome with placeholders.
+
+        Empty if there is none.
+        """
         outcome_link: str = getattr(self, f"link_{outcome}")
         return outcome_link or (self.link_rated if outcome == "bot_failed" else "")
 
     @property
     def visit_parameter(self) -> str:
-        """Name of a panel's parameter that identifies the visit; empty for other platforms."""
+        """Name of the panel's parameter that identifies the visit.
+
+        Empty for other platforms.
+        """
         return (self.session_parameter or self.id_parameter) if self.platform == "panel" else ""
 
     @property

@@ -1,14 +1,15 @@
-"""Interface of reply filters, their registry, and the filters: phrases, names of models, and a classifier.
+"""Interface of reply filters, their registry, and three filters.
 
 The search for phrases ignores case and spacing, and matches whole words if words have blanks.
 
-The model-name filter finds replies that reveal the bot's model, because raters who know it would rate the name and not
-the reply. The filter finds the bot's own id, title and model; names of well-known models; and sentences such as “as an
-AI language model made by …” (English ones). Names that are also everyday words or people's names (a parrot, Claude, a
-llama) count only if the reply refers to itself (“I am …”, “based on …”) or gives a version (“Llama 3”).
+The model-name filter finds replies that reveal the bot's model, because raters who know it would rate the name instead
+of the reply. The filter finds the bot's own id, title and model; names of well-known models; and sentences such as “as
+an AI language model made by …” (English ones). Names that are also everyday words or people's names (a parrot, Claude,
+a llama) count only if the reply refers to itself (“I am …”, “based on …”) or gives a version (“Llama 3”).
 
-No classifier is shipped: good ones are hundreds of megabytes, and a word list would only look like one. The loader is
-the one of the metric `toxicity` (`evaluation/metrics/local_models.py`): safetensors, no code of the model's own.
+No classifier ships with Confab: good ones have hundreds of megabytes, and a word list would be no substitute. The
+loader is that of the metric `toxicity` (`evaluation/metrics/local_models.py`): safetensors only, and no code of the
+model.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class FilterInput:
     """Context of a reply that a filter checks.
 
     Attributes:
-        values: of the study's version, with the settings of the filters.
+        values: values of the study's version, with the settings of the filters.
         names: names of the bot that replied: its id, its title, its model.
     """
 
@@ -57,18 +58,27 @@ class FilterMatch:
 
 
 class ReplyFilter(Protocol):
-    """Filter of replies; it runs in a thread, one reply at a time, and stores nothing."""
+    """Filter of replies.
+
+    It runs in a thread, one reply at a time, and stores nothing.
+    """
 
     name: str
     title: str
     description: str
 
     def identity(self, values: StudyValues) -> Identity:
-        """Return the filter's identity with the study's settings; raise its version if results could change."""
+        """Return the filter's identity with the study's settings.
+
+        Raise its version if results could change.
+        """
         ...
 
     def unavailable_reason(self, values: StudyValues) -> str | None:
-        """Return the reason why it cannot be used with these settings, or None; must be fast and load nothing."""
+        """Return the reason why it cannot be used with these settings, or None.
+
+        It must be fast and load nothing.
+        """
         ...
 
     def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
@@ -101,11 +111,14 @@ def register_filter(cls: C) -> C:
 
 
 def distinct(words: Iterable[str]) -> tuple[str, ...]:
-    """Return the words without duplicates (ignoring case), in order."""
+    """Return the words in order without duplicates.
+
+    Case is ignored.
+    """
     return tuple({word.casefold(): word for word in reversed(list(words))}.values())[::-1]
 
 
-# Thai to Myanmar, Khmer, and from the CJK radicals on: written without spaces between words.
+# Scripts without spaces between words: Thai to Myanmar, Khmer, and everything from the CJK radicals on.
 _WITHOUT_BLANKS = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\U0010ffff]")
 
 
@@ -116,7 +129,10 @@ def phrase_pattern(phrase: str) -> str:
 
 
 def _edge(letter: str, before: str, after: str) -> str:
-    r"""Return the pattern at the edge of a phrase: no adjacent letter if words are separated by spaces."""
+    r"""Return the pattern at the edge of a phrase.
+
+    It excludes an adjacent letter if words are separated by spaces.
+    """
     if not letter.isalnum() or _WITHOUT_BLANKS.match(letter):
         return ""
     return rf"{before}\W_]{after}"
@@ -124,7 +140,10 @@ def _edge(letter: str, before: str, after: str) -> str:
 
 @lru_cache(maxsize=64)
 def any_of(phrases: tuple[str, ...]) -> re.Pattern[str] | None:
-    """Return a pattern that matches any of the phrases, longest first; None without phrases."""
+    """Return a pattern for any of the phrases, longest first.
+
+    None without phrases.
+    """
     patterns = alternatives(phrases)
     return re.compile(patterns, re.IGNORECASE) if patterns else None
 
@@ -146,7 +165,10 @@ class PhrasesFilter:
     description = "Finds the words and phrases that you list below."
 
     def identity(self, values: StudyValues) -> Identity:
-        """Return its name with a digest of the phrases: versions of the study hold the phrases themselves."""
+        """Return its name with a digest of the phrases.
+
+        The study's versions store the phrases themselves.
+        """
         phrases = "\n".join(sorted(values.filtering.filter_phrases))
         digest = hashlib.sha256(phrases.encode()).hexdigest()[:16]
         return Identity(self.name, "1", {"phrases": digest})
@@ -161,7 +183,7 @@ class PhrasesFilter:
         """Return the listed phrases found in the reply."""
         pattern = any_of(asked.values.filtering.filter_phrases)
         words = distinct(pattern.findall(text)) if pattern else ()
-        return FilterMatch("It says what your list has.", words) if words else None
+        return FilterMatch("It contains a phrase from your list.", words) if words else None
 
 
 _FAMILIES = (
@@ -243,12 +265,12 @@ class ModelNamesFilter(FilterDefaults):
 
     name = "names_model"
     title = "Names its model"
-    description = "Finds replies that say which model or company is behind the chatbot."
+    description = "Finds replies that reveal the chatbot's model or company."
 
     def find(self, text: str, asked: FilterInput) -> FilterMatch | None:
         """Return the words with which the reply names its model."""
         words = distinct(" ".join(match.group().split()) for match in _pattern(asked.names).finditer(text))
-        return FilterMatch("It says which model gives it.", words) if words else None
+        return FilterMatch("It reveals its model.", words) if words else None
 
 
 @lru_cache(maxsize=256)
@@ -270,7 +292,7 @@ def _pattern(names: tuple[str, ...]) -> re.Pattern[str]:
 
 @register_filter
 class ClassifierFilter:
-    """Filter that finds replies with a label that a classifier gives enough probability."""
+    """Filter that finds replies by the label of a classifier."""
 
     name = "classifier"
     title = "Classifier"
@@ -282,7 +304,7 @@ class ClassifierFilter:
         return Identity(self.name, "1", {"classifier": known, "from": values.filtering.filter_from})
 
     def unavailable_reason(self, values: StudyValues) -> str | None:
-        """Return a reason if no classifier is set, or if it cannot be used."""
+        """Return a reason if the classifier is not set or cannot be used."""
         if not values.filtering.filter_model.strip():
             return "no classifier is set; enter one, or switch the filter off"
         return _classifier_of(values).unavailable_reason()

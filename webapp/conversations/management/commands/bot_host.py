@@ -1,4 +1,4 @@
-"""`manage.py bot_host [--pool NAME]`: a process that keeps bots and answers due replies."""
+"""`bot_host [--pool NAME]`: load bots and generate due replies."""
 
 from __future__ import annotations
 

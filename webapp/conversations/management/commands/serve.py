@@ -1,4 +1,4 @@
-"""`manage.py serve`: the web server, and the bot host in the same process where it is embedded.
+"""`serve`: the web server, with an embedded bot host.
 
 With `--worker` two Celery workers run beside it, one of them for analyses. With `--demo` a bot host runs beside it
 where none is in the process, so that visitors of the demo get replies. `make run` is `serve --demo --worker`.
@@ -46,7 +46,7 @@ _WORKER = (
     *("--without-gossip", "--without-mingle", "--queues"),
 )
 _ANALYSES_AFTER_S = 5.0
-"""Seconds that leave the cores to the first page; until then the other worker takes analyses."""
+"""Seconds in which the first page gets the cores; until then the other worker takes analyses."""
 # One process: a thread does the work, and no child is forked.
 _ANALYSES = (*_WORKER, "analysis", "--hostname", "analysis@%h", "--pool", "threads")
 
@@ -81,7 +81,7 @@ class Command(BaseCommand):
             demo_study_ensure()
             paper = demo_paper_study_ensure()
             self._admin_ensure()
-        # A signal that comes before the event loop has its handlers must also reach the `finally`.
+        # A signal that arrives before the event loop has its handlers must also reach the `finally`.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         children = ChildProcesses()
         address = address_of(host, port)
@@ -125,8 +125,11 @@ class Command(BaseCommand):
 
 
 class _Server(uvicorn.Server):
-    """Leaves signals to `_serve`: uvicorn's own way raises SIGTERM again when it has stopped, which
-    would end the process before the bot host has given its leases back and the worker has stopped."""
+    """Server that leaves signals to `_serve`.
+
+    uvicorn itself raises SIGTERM again after stopping. That would end the process before the bot host has returned its
+    leases and the worker has stopped.
+    """
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -134,7 +137,10 @@ class _Server(uvicorn.Server):
 
 
 async def _serve(listening: socket.socket, children: ChildProcesses, *, with_analyses: bool) -> None:
-    """Run the web server and, embedded, the bot host in one event loop, until either ends or a signal comes."""
+    """Run the web server and any embedded bot host in one event loop.
+
+    Until either ends or a signal arrives.
+    """
     config = uvicorn.Config(
         "webapp.asgi:application",
         lifespan="on",
@@ -144,7 +150,7 @@ async def _serve(listening: socket.socket, children: ChildProcesses, *, with_ana
         # Longer than clients keep idle connections; otherwise one may be closed while its next request is in transit.
         timeout_keep_alive=130,
         timeout_graceful_shutdown=CONNECTIONS_GRACE_S,
-        proxy_headers=False,  # `core/authentication.py` trusts declared proxies alone
+        proxy_headers=False,  # only `core/authentication.py` trusts declared proxies
     )
     server = _Server(config)
     loop = asyncio.get_running_loop()
