@@ -90,7 +90,7 @@ class TieCalibration:
         epsilon: threshold, optimised on these replies.
         untied: share if only equal scores are ties.
         n_pairs: number of reply pairs.
-        n_tied: number of those that people tie.
+        n_tied: number of human ties.
         same_context: True if both replies of a pair are to the same context.
     """
 
@@ -121,8 +121,8 @@ class SystemAgreement:
         means: mean human and metric score by system, over its cells.
         n_contexts: number of contexts.
         n_pairs: number of system pairs.
-        n_shared: those compared on shared contexts.
-        n_tied: those that people tie.
+        n_shared: pairs compared on shared contexts.
+        n_tied: human ties.
         correlations: correlation of the means by method.
         accuracy: pairwise accuracy.
         p: probability of reaching `accuracy` by chance, by permuting systems; None if undefined.
@@ -299,7 +299,7 @@ class SystemComparison:
     Attributes:
         ours, theirs: None if undefined, with the reason.
         p: two-sided.
-        n_systems, n_cells: numbers that both have.
+        n_systems, n_cells: numbers with both metrics.
     """
 
     ours: float | None

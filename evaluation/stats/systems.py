@@ -33,8 +33,8 @@ class SystemCells:
 
     Attributes:
         values: (columns, contexts, systems); people's scores come first.
-        systems: their names.
-        left_out: those with too few contexts.
+        systems: names.
+        left_out: systems with too few contexts.
     """
 
     values: np.ndarray

@@ -1,8 +1,7 @@
-"""Text encoder of a learned metric: frozen, with adapters, or fully trained.
+"""Text encoders of learned metrics: frozen, with adapters, or fully trained.
 
-Adapters are those of `peft` (LoRA, Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models", ICLR): two
-low-rank matrices per linear layer, so that a checkpoint takes hundreds of kilobytes instead of a full copy of the
-encoder.
+Adapters are `peft`'s LoRA (Hu et al. 2022, "LoRA: Low-Rank Adaptation of Large Language Models", ICLR): two low-rank
+matrices per linear layer. A checkpoint then takes hundreds of kilobytes instead of a full copy of the encoder.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from chatbots.huggingface import find_model, load_pretrained, n_positions
 from evaluation.training.config import BackboneConfig, backbone_missing
 
 _PART = 512
-"""Tokens that a CPU reads at once, padding counted."""
+"""Maximum number of tokens per batch on a CPU, including padding."""
 
 
 class States(NamedTuple):
-    """Output of an encoder for texts or pairs.
+    """Encoder output for texts or pairs.
 
     Attributes:
-        pooled: (B, H), one vector each.
-        tokens: (B, T, H), the last layer.
+        pooled: (B, H), one vector per text or pair.
+        tokens: (B, T, H), states of the last layer.
         mask: (B, T), 1 for tokens and 0 for padding.
     """
 
@@ -37,10 +36,10 @@ class States(NamedTuple):
 
 
 class Backbone(nn.Module):
-    """Transformers encoder with its tokenizer, used as a submodule of a metric's network.
+    """Transformers encoder with its tokenizer, as a submodule of a metric's network.
 
     Attributes:
-        width: dimensions of a state, H.
+        width: H, dimensions of a state.
     """
 
     def __init__(self, model: nn.Module, tokenizer: Any, config: BackboneConfig, width: int) -> None:
@@ -53,7 +52,7 @@ class Backbone(nn.Module):
     def forward(self, first: Sequence[str], second: Sequence[str] | None = None) -> States:
         """Encode texts, or pairs of texts as two segments.
 
-        In a pair that is too long, the longer text is truncated.
+        In long pairs, the longer text is truncated first.
         """
         device = next(self.model.parameters()).device
         read = self.tokenizer(
@@ -68,7 +67,7 @@ class Backbone(nn.Module):
         size = max(1, _PART // longest)
         if device.type != "cpu" or n <= size or self.tokenizer.padding_side != "right":
             return self._encoded(read)
-        # Small batches of similar length stay in the processor's cache, which halves the time on a CPU.
+        # Small batches of similar length fit in the CPU's cache and take half the time.
         lengths = read["attention_mask"].sum(dim=1)
         order = lengths.argsort(stable=True)
         parts = []
@@ -95,7 +94,7 @@ class Backbone(nn.Module):
         return States(pooled, tokens, mask)
 
     def train(self, mode: bool = True) -> Backbone:
-        """Switch the mode, but keep a frozen encoder in evaluation mode.
+        """Set training mode; a frozen encoder stays in evaluation mode.
 
         Dropout in a frozen encoder would only add noise.
         """
@@ -111,7 +110,7 @@ def backbone_load(config: BackboneConfig) -> Backbone:
     The config determines which weights are trainable.
 
     Raises:
-        EncoderError, OSError: if it is not on this machine.
+        EncoderError, OSError: if the encoder is not on this machine.
     """
     folder = encoder_folder() if config.model == MINILM else find_model(config.model)
     if folder is None:

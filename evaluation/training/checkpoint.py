@@ -1,13 +1,13 @@
 """Checkpoints of learned metrics: a folder with a manifest.
 
-A checkpoint is rejected if its files do not match the manifest.
+Checkpoints whose files do not match the manifest are rejected.
 
-    manifest.json        format, metric, config, digests, what it was trained on and how well it did
-    model.safetensors    the weights that were learnt, in single or half precision; no pickled code anywhere
-    …                    files that scoring needs besides them: a vocabulary, counts
+    manifest.json        format, metric, config, digests, training data and results
+    model.safetensors    the learned weights, in single or half precision; nothing is pickled
+    …                    other files needed for scoring, such as a vocabulary or counts
 
-A manifest is read without torch, so a metric can be identified without its weights. Weights of a frozen encoder are not
-stored: the config names the encoder, and its digest is compared.
+Manifests are read without torch, so a metric can be identified without loading weights. A frozen encoder's weights are
+not stored: the config names the encoder, and its digest is compared.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 FORMAT = "metric 1"
 CONCEPTNET = "conceptnet"
-"""A folder next to the checkpoints that are shipped: triples are under CC BY-SA 4.0, which weights are not."""
+"""Folder next to the shipped checkpoints for ConceptNet's triples, which are under CC BY-SA 4.0, unlike the weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,17 +46,17 @@ class MetricManifest:
 
     Attributes:
         metric, version: the learned metric.
-        config: complete config of the training.
+        config: complete training config.
         decisive: part of the config that determines the weights.
         backbone: identity of the encoder of text.
         data: digest of the examples.
-        facts: further facts about them.
-        metrics: figures on held-out examples; an undefined one is None.
+        facts: further facts about the examples.
+        metrics: results on held-out examples; None if undefined.
         training: steps, epochs, seconds.
-        title: a readable name.
+        title: readable name.
         dtype: precision of the stored weights.
-        files: SHA-256 of every file but the manifest, by name.
-        weights_bytes: size of the weights' file.
+        files: SHA-256 of every other file, by name.
+        weights_bytes: size of the weights file.
     """
 
     metric: str
@@ -95,14 +95,14 @@ class Checkpoint:
 
     @property
     def config(self) -> MetricTrainingConfig:
-        """Config of the training."""
+        """Training config."""
         return config_again(self.manifest.config)
 
     def file(self, name: str) -> bytes:
-        """Return one of its files.
+        """Return the contents of a file.
 
         Raises:
-            CheckpointError: if it is missing or was changed.
+            CheckpointError: if the file is missing or was changed.
         """
         path = _place(self.folder, name)
         if name not in self.manifest.files or not path.is_file():
@@ -121,18 +121,18 @@ def checkpoint_write(
 ) -> MetricManifest:
     """Write a checkpoint, replacing an existing one atomically.
 
-    It is written to a neighbouring folder, which is then renamed.
+    It is written to a temporary folder next to it, which is then renamed.
 
     Args:
-        network: its trainable parameters are stored.
-        files: files for scoring in addition to the weights.
+        network: only trainable parameters are stored.
+        files: other files needed for scoring.
         dtype: precision of the stored weights: "float32" or "float16".
 
     Returns:
         The manifest as written.
 
     Raises:
-        ValueError: if the precision is unknown, or a weight is not finite in it.
+        ValueError: if the precision is unknown or a weight is not finite in it.
     """
     from safetensors.torch import save
 
@@ -154,7 +154,7 @@ def checkpoint_write(
 def checkpoint_read(folder: Path | str) -> Checkpoint:
     """Read a checkpoint's manifest without loading weights or torch.
 
-    The manifest is in the folder itself or in its subfolder `best`.
+    The folder or its subfolder `best` contains the manifest.
 
     Raises:
         CheckpointError: if the manifest is missing, truncated, changed or in another format.
@@ -166,18 +166,18 @@ def checkpoint_read(folder: Path | str) -> Checkpoint:
     try:
         stamp = path.stat()
     except OSError:
-        raise CheckpointError(f"{folder} has no {MANIFEST_FILE}, so it is no checkpoint") from None
+        raise CheckpointError(f"{folder} has no {MANIFEST_FILE}, so it is not a checkpoint") from None
     return Checkpoint(folder, _manifest(path, stamp.st_mtime_ns, stamp.st_size))
 
 
 def checkpoint_awaited(folder: Path) -> bool:
-    """Return True if a training has started but not yet written a checkpoint."""
+    """Return True if a training has started but has no checkpoint yet."""
     has_lock = (folder / TRAINING_LOCK).exists()
     return has_lock and not any((folder / name / MANIFEST_FILE).is_file() for name in ("", "best"))
 
 
 def checkpoint_missing(folder: Path | str) -> str | None:
-    """Return the reason why a checkpoint cannot be loaded, or None; does not read the weights."""
+    """Return why a checkpoint cannot be loaded, or None, without reading its weights."""
     try:
         checkpoint = checkpoint_read(folder)
         for name in checkpoint.manifest.files:
@@ -187,7 +187,7 @@ def checkpoint_missing(folder: Path | str) -> str | None:
     except CheckpointError as error:
         return str(error)
     if size != checkpoint.manifest.weights_bytes:
-        return f"{checkpoint.folder / WEIGHTS_FILE} is cut off: {size} bytes, not {checkpoint.manifest.weights_bytes}"
+        return f"{checkpoint.folder / WEIGHTS_FILE} is truncated: {size} of {checkpoint.manifest.weights_bytes} bytes"
     return None
 
 
@@ -195,12 +195,12 @@ def weights_fill(network: nn.Module, checkpoint: Checkpoint) -> None:
     """Load the stored weights into a network.
 
     Raises:
-        CheckpointError: if the file is damaged, or its tensors do not match the network.
+        CheckpointError: if the file is damaged or its tensors do not match the network.
     """
     for name, stored, parameter in _fitting(network, checkpoint):
         if stored.shape != parameter.shape:
             raise CheckpointError(
-                f"{checkpoint.folder}: {name} has shape {tuple(stored.shape)}; the config makes it "
+                f"{checkpoint.folder}: {name} has shape {tuple(stored.shape)}; the config requires "
                 f"{tuple(parameter.shape)}"
             )
         parameter.data.copy_(stored)
@@ -229,7 +229,7 @@ def _fitting(network: nn.Module, checkpoint: Checkpoint) -> list[tuple[str, Any,
         raise CheckpointError(f"{checkpoint.folder / WEIGHTS_FILE} is damaged: {error}") from error
     learning = {n: p for n, p in network.named_parameters() if p.requires_grad}
     if wrong := sorted(set(stored) ^ set(learning)):
-        which = "lacks" if wrong[0] in learning else "has beside the network's"
+        which = "lacks" if wrong[0] in learning else "has the unexpected tensor"
         raise CheckpointError(f"{checkpoint.folder / WEIGHTS_FILE} {which} {wrong[0]}")
     return [(name, stored[name], parameter) for name, parameter in learning.items()]
 
@@ -237,7 +237,7 @@ def _fitting(network: nn.Module, checkpoint: Checkpoint) -> list[tuple[str, Any,
 def _place(folder: Path, name: str) -> Path:
     """Return the path of a checkpoint's file.
 
-    Files under ConceptNet's licence are in the neighbouring folder `conceptnet`.
+    Files under ConceptNet's licence are in `conceptnet`, next to the checkpoint.
     """
     conceptnet_path = folder.parent / CONCEPTNET / name
     return conceptnet_path if conceptnet_path.is_file() and not (folder / name).is_file() else folder / name
@@ -247,6 +247,6 @@ def _place(folder: Path, name: str) -> Path:
 def _manifest(path: Path, mtime_ns: int, size: int) -> MetricManifest:
     """Read and validate a manifest.
 
-    Modification time and size are arguments so that the cache misses when the file changes.
+    Modification time and size are arguments so that a changed file misses the cache.
     """
     return manifest_read(path, MetricManifest, FORMAT)

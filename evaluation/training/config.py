@@ -1,17 +1,17 @@
-"""Configuration of a metric's training, and registry of trainable metrics.
+"""Training configs of metrics, and the registry of trainable metrics.
 
-The encoder is described without loading it or torch.
+Describing the encoder loads neither its weights nor torch.
 
-A YAML file is validated before any work starts, and all mistakes are reported at once.
+A YAML file is validated before training, and all errors are reported at once.
 
     name: grade-lite
     metric: grade
     data: {corpora: [{path: topical_chat.jsonl.gz, licence: CDLA-Sharing-1.0}]}
     backbone: {model: minilm, learns: frozen}
-    options: {text: two}                # the metric's own
+    options: {text: two}                # specific to the metric
     optimiser: {lr: 1e-3, epochs: 5}
 
-`base: grade-lite` inherits from another config in the folder, key by key, so the file holds only the differences.
+With `base: grade-lite`, a file contains only the differences from another config in its folder.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class BackboneConfig(InputModel):
     """Text encoder.
 
     Attributes:
-        model: "minilm", shipped with Confab, or a transformers encoder by folder or hub id.
-        learns: trainable part: "frozen": none; "adapters": low-rank updates of its linear layers (LoRA, Hu et al.
-            2022); "all": every weight.
-        rank, alpha, dropout: of the adapters.
+        model: "minilm", shipped with Confab, or the folder or hub id of a transformers encoder.
+        learns: trainable part: "frozen": none; "adapters": low-rank updates of the linear layers (LoRA, Hu et al.
+            2022); "all": all weights.
+        rank, alpha, dropout: parameters of the adapters.
         max_tokens: maximum length of a pair; longer pairs are truncated, the longer text first.
         pooling: vector of a text: "cls": the first token's state, through the model's pooler if it has one; "mean": the
             mean over tokens.
@@ -56,16 +56,16 @@ class BackboneConfig(InputModel):
 
 
 def backbone_missing(config: BackboneConfig) -> str | None:
-    """Return the reason why an encoder cannot be used here, or None. Loads nothing."""
+    """Return why an encoder cannot be used here, or None, without loading it."""
     if config.learns == "adapters" and find_spec("peft") is None:
-        return "the package peft, which makes adapters, is not installed"
+        return "adapters need the package peft, which is not installed"
     if config.model == MINILM:
         return encoder_get(MINILM).unavailable_reason()
     return missing_reason(config.model, None, allow_download=False)
 
 
 def backbone_identity(config: BackboneConfig) -> dict[str, Any]:
-    """Return the parameters that identify an encoder's weights, without loading them."""
+    """Return the settings that identify an encoder's weights, without loading them."""
     if config.model == MINILM:
         return encoder_get(MINILM).identity.as_dict()
     return model_known_by(config.model)
@@ -84,10 +84,10 @@ def register_learned(cls: C) -> C:
 
 
 def learned_get(name: str) -> Any:
-    """Return the learned metric called `name`.
+    """Return a learned metric by name.
 
     Raises:
-        UnknownName: if there is none; the message suggests the nearest names.
+        UnknownName: if there is none; suggests the nearest names.
     """
     return learned_metrics.get(name)
 
@@ -104,11 +104,11 @@ class MetricDataConfig(InputModel):
     """Dialogues for training a metric.
 
     Attributes:
-        corpora: at least one, for a metric that learns from dialogues.
-        split: "shuffle": shares drawn by `split_seed`; "published": the corpus's own parts.
+        corpora: at least one if the metric learns from dialogues.
+        split: "shuffle": a random split by `split_seed`; "published": the corpus's own.
         validation, test: share of each corpus's shuffled dialogues that is held out.
         split_seed: seed of the split.
-        max_dialogues: maximum number of dialogues per corpus, drawn by `split_seed`; 0: all.
+        max_dialogues: maximum number of dialogues per corpus, sampled by `split_seed`; 0: all.
     """
 
     corpora: Many[CorpusConfig] = ()
@@ -120,14 +120,14 @@ class MetricDataConfig(InputModel):
 
 
 class MetricOptimiserConfig(OptimiserConfig):
-    """AdamW over epochs; see `OptimiserConfig` for all other settings.
+    """AdamW by epochs; see `OptimiserConfig` for the other settings.
 
     Attributes:
-        batch_size: examples.
-        weight_decay: for weight matrices only, not biases and norms.
-        warmup_share: share of the planned batches over which the learning rate rises; instead of `warmup`.
+        batch_size: number of examples.
+        weight_decay: for weight matrices only, not for biases and norms.
+        warmup_share: warm-up of the learning rate as a share of all batches; replaces `warmup`.
         beta2, eps: parameters of Adam.
-        plateau: factor for the learning rate after each validation without improvement; 1: constant rate.
+        plateau: learning rate factor after each validation without improvement; 1: constant rate.
     """
 
     batch_size: Size = 16
@@ -146,21 +146,21 @@ class MetricOptimiserConfig(OptimiserConfig):
     @classmethod
     def _one_warmup(cls, share: float, info: ValidationInfo) -> float:
         if share and info.data.get("warmup"):
-            raise ValueError("warmup and warmup_share exclude each other; give one of them")
+            raise ValueError("give either warmup or warmup_share, not both")
         return share
 
 
 class MetricTrainingConfig(InputModel):
-    """Full configuration of a training.
+    """Complete config of a training.
 
-    Equal configs on equal data train equal metrics.
+    The same config on the same data trains the same metric.
 
     Attributes:
         name: name of the output folder and of the resulting metric.
-        metric: a learned metric (`evaluation/training/metrics`).
-        options: the metric's own.
+        metric: name of a learned metric (`evaluation/training/metrics`).
+        options: options of the metric.
         start: name of a finished training in the same folder; its weights are copied where name and shape match.
-        seed: seed of the initial weights, the order of batches and all random draws.
+        seed: seed of initial weights, batch order and all random draws.
         title: a readable name.
     """
 
@@ -192,8 +192,8 @@ class MetricTrainingConfig(InputModel):
         reads = learned_get(metric).reads_dialogues if metric else None
         if reads is not None and reads != bool(data.corpora):
             if data.corpora:
-                raise ValueError(f"no corpora: what {metric} learns from stands under options")
-            raise ValueError("its corpora: at least one, {corpora: [{path: FILE}]}")
+                raise ValueError(f"{metric} takes no corpora; name its training data under options")
+            raise ValueError("give at least one corpus: {corpora: [{path: FILE}]}")
         return data
 
     @field_validator("options")
@@ -210,7 +210,7 @@ class MetricTrainingConfig(InputModel):
 
     @property
     def decisive(self) -> dict[str, Any]:
-        """Settings that determine the weights, as plain values without title and folders."""
+        """Settings that affect the weights, as plain values."""
         values = self.model_dump(mode="json")
         for name in ("title", "keeping", "name"):
             del values[name]
@@ -228,17 +228,17 @@ class MetricTrainingConfig(InputModel):
 
     @property
     def folder(self) -> Path:
-        """Base folder of relative paths; not part of the file."""
+        """Base folder of relative paths; not stored in the file."""
         return self._folder
 
     def in_folder(self, folder: Path | str) -> MetricTrainingConfig:
-        """Return a copy whose relative paths start from `folder`."""
+        """Return a copy with paths relative to `folder`."""
         placed = self.model_copy()
         placed._folder = Path(folder).expanduser()
         return placed
 
     def path(self, relative: str) -> Path:
-        """Return the path of a user's file."""
+        """Resolve a path of the config."""
         return self.folder / Path(relative).expanduser()
 
 
@@ -246,10 +246,10 @@ def config_load(path: Path | str, data: Path | str | None = None) -> MetricTrain
     """Read and validate a config file, including that corpora and encoders exist.
 
     Args:
-        data: folder of the corpora; the config's own if None.
+        data: folder of the corpora; None: the config's folder.
 
     Raises:
-        ValuesError: if the file is invalid; the message lists all its mistakes.
+        ValuesError: if the file is invalid; lists all errors.
     """
     path = Path(path)
     try:
@@ -259,12 +259,10 @@ def config_load(path: Path | str, data: Path | str | None = None) -> MetricTrain
 
 
 def config_values(path: Path, above: tuple[Path, ...] = ()) -> Any:
-    """Return the values of a file merged into those of its `base`.
-
-    The base is in the same folder.
+    """Return a file's values merged with those of its `base`, in the same folder.
 
     Args:
-        above: chain of files that inherit from this one, to reject cycles.
+        above: files that inherit from this one, to detect cycles.
     """
     values = yaml_read(path)
     if not isinstance(values, Mapping) or "base" not in values:
@@ -273,15 +271,15 @@ def config_values(path: Path, above: tuple[Path, ...] = ()) -> Any:
     base = path.with_name(f"{values['base']}.yaml")
     if not base.is_file() or base in (*above, path):
         other_names = ", ".join(sorted(file.stem for file in path.parent.glob("*.yaml") if file != path))
-        raise ValuesError(f"base is {values['base']!r}; it must be another of this folder: {other_names}")
+        raise ValuesError(f"base is {values['base']!r}; it must be another config in this folder: {other_names}")
     base_values = config_values(base, (*above, path))
     return merge_values(base_values, overrides) if isinstance(base_values, Mapping) else overrides
 
 
 def config_seeded(config: MetricTrainingConfig, seed: int) -> MetricTrainingConfig:
-    """Return a renamed config with another seed for weights, order and data.
+    """Return a renamed config with another seed for weights, order and examples.
 
-    `start` becomes the training with the same seed. The held-out data (`data.split_seed`) stay the same.
+    `start` is renamed alike. Held-out data (`data.split_seed`) stay the same.
     """
     options = dict(config.options)
     if "data_seed" in learned_get(config.metric).options_type.model_fields:
@@ -298,18 +296,16 @@ def config_seeded(config: MetricTrainingConfig, seed: int) -> MetricTrainingConf
 
 
 def config_check(values: Any, data: Path | str = ".") -> MetricTrainingConfig:
-    """Validate a config given as plain values, for notebooks.
+    """Validate a config given as plain values, as in notebooks.
 
     Raises:
-        ValuesError: if the config is invalid; lists all mistakes. Missing files are reported once everything else is
+        ValuesError: if the config is invalid; lists all errors. Missing files are only reported when everything else is
             valid.
     """
     config = values_read(MetricTrainingConfig, values, subject="the config").in_folder(data)
     missing = corpora_missing(config.data.corpora, config.folder)
     if reason := backbone_missing(config.backbone):
-        missing.append(
-            Mistake("backbone.model", f"backbone.model is {config.backbone.model!r}, which cannot be used: {reason}")
-        )
+        missing.append(Mistake("backbone.model", f"backbone.model {config.backbone.model!r} cannot be used: {reason}"))
     learned = learned_get(config.metric)
     missing += [
         Mistake(f"options.{key}", f"options.{key} cannot be used here: {reason}")
@@ -321,5 +317,5 @@ def config_check(values: Any, data: Path | str = ".") -> MetricTrainingConfig:
 
 
 def config_again(manifest_config: Mapping[str, Any]) -> MetricTrainingConfig:
-    """Parse a checkpoint's config, which no longer locates the corpora."""
+    """Parse a checkpoint's config, which has no paths to corpora."""
     return values_read(MetricTrainingConfig, dict(manifest_config), subject="the checkpoint's config")

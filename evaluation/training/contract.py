@@ -1,6 +1,6 @@
-"""Training interface of a learned metric, and its dialogues.
+"""Interface between learned metrics and training.
 
-`evaluation/training/__init__.py` gives an overview. Dialogues are read by the corpus readers of the dialogue models.
+`evaluation/training/__init__.py` gives an overview. Dialogues are read with the dialogue models' corpus readers.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Splits:
-    """Dialogues by part, with texts in normal spelling (`evaluation.items`).
+    """Dialogues by part, with detokenised texts (`evaluation.items`).
 
     Attributes:
-        digest: 16 hexadecimal digits of all of them.
+        digest: digest of all dialogues, 16 hexadecimal digits.
     """
 
     train: tuple[Dialogue, ...]
@@ -82,7 +82,7 @@ def dialogues_read(config: MetricTrainingConfig) -> Splits:
                 digest.update(canonical_json([name, times, *dialogue.turns]).encode())
     for name in ("train", "validation"):
         if not parts[name]:
-            raise CorpusError(f"the {name} part holds no dialogue; give more, or another split")
+            raise CorpusError(f"the {name} part has no dialogues; give more dialogues or another split")
     return Splits(**{name: tuple(part) for name, part in parts.items()}, digest=digest.hexdigest()[:16])
 
 
@@ -96,9 +96,9 @@ class ExampleLoss:
     """Loss of a batch of examples.
 
     Attributes:
-        total: minimised loss, a mean over the batch.
+        total: loss to minimise, a mean over the batch.
         n: number of examples.
-        told: other values for the log, means over the batch.
+        told: other values to log, means over the batch.
     """
 
     total: Tensor
@@ -107,40 +107,40 @@ class ExampleLoss:
 
 
 class Examples(ABC):
-    """The `n` examples of one part of the data."""
+    """`n` examples of one part of the data."""
 
     n: int
 
     @abstractmethod
     def batches(self, batch_size: int, seed: int, epoch: int, start: int = 0) -> Iterator[Any]:
-        """Yield an epoch's batches from `start` on, shuffled by seed and epoch."""
+        """Yield an epoch's batches from number `start`, shuffled by seed and epoch."""
 
     @abstractmethod
     def in_order(self, batch_size: int) -> Iterator[Any]:
-        """Yield batches of all examples once, in order."""
+        """Yield all examples once, in order, in batches."""
 
     def n_batches(self, batch_size: int) -> int:
-        """Count the batches of an epoch."""
+        """Return the number of batches per epoch."""
         return -(-self.n // batch_size)
 
     def begin_epoch(self, network: nn.Module, epoch: int) -> None:  # noqa: B027
         """Update the examples with the network's current state before an epoch."""
 
     def told(self) -> dict[str, float]:
-        """Return statistics of the examples for the log."""
+        """Return statistics of the examples to log."""
         return {}
 
     @property
     def is_settled(self) -> bool:
-        """True if `begin_epoch` changed too little to continue; ends the training."""
+        """True to end the training because `begin_epoch` hardly changed anything."""
         return False
 
     def remember(self) -> dict[str, Tensor]:
-        """Return the decisions of `begin_epoch` for a resumed training."""
+        """Return the decisions of `begin_epoch`, to resume a training."""
         return {}
 
     def recall(self, kept: dict[str, Tensor]) -> None:  # noqa: B027
-        """Restore the values of `remember`."""
+        """Restore the decisions returned by `remember`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,11 +149,11 @@ class Prepared:
 
     Attributes:
         train: training examples.
-        validation: examples for selecting the best weights; None: the last weights are kept.
-        test: examples for measuring the finished network; None: only validation.
-        digest: digest of all sources of the examples: texts, negatives, resources.
-        files: files for scoring in addition to the weights, by name, such as a vocabulary.
-        facts: entries of manifest and card: numbers of examples, resources and their licences.
+        validation: examples for selecting the best weights; None: keep the last weights.
+        test: examples for the final test; None: validation only.
+        digest: digest of texts, negatives and resources.
+        files: other files needed for scoring, by name, such as a vocabulary.
+        facts: entries for manifest and card: numbers of examples, resources and licences.
     """
 
     train: Examples
@@ -165,15 +165,13 @@ class Prepared:
 
 
 class LearnedMetric(ABC):
-    """Trainable metric; one instance is registered under its name.
+    """Trainable metric, registered as an instance.
 
     Attributes:
-        name: name of the metric and of its kind in metrics.yaml.
-        version: increased when equal configs would train different weights, or equal weights would give different
-            scores.
-        options_type: model of its own config keys.
-        reads_dialogues: True if it learns from the config's corpora, False if its options name other data; None:
-            either.
+        name: name of the metric, and its kind in metrics.yaml.
+        version: increased if the same config would give other weights, or the same weights other scores.
+        options_type: model of its options.
+        reads_dialogues: True: learns from the config's corpora; False: its options name other data; None: either.
     """
 
     name: ClassVar[str]
@@ -182,27 +180,27 @@ class LearnedMetric(ABC):
     reads_dialogues: ClassVar[bool | None] = True
 
     def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
-        """Return the reasons for options whose files are missing here; loads nothing."""
+        """Return reasons by option whose files are missing, without loading anything."""
         return {}
 
     @abstractmethod
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
-        """Make the examples from dialogues.
+        """Make examples from dialogues.
 
         Raises:
-            CorpusError: if a part yields no example.
+            CorpusError: if a part yields no examples.
         """
 
     @abstractmethod
     def network(self, config: MetricTrainingConfig, prepared: Prepared) -> nn.Module:
-        """Build the untrained network on the CPU; torch's generator is seeded."""
+        """Build an untrained network on the CPU; torch is already seeded."""
 
     @abstractmethod
     def restored(self, checkpoint: Checkpoint) -> nn.Module:
-        """Build a checkpoint's network on the CPU; the caller loads the weights."""
+        """Build a checkpoint's network on the CPU, without loading its weights."""
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
-        """Measure `loss` and its logged values on examples; deterministic."""
+        """Compute `loss` and logged values on examples, deterministically."""
         import torch
 
         network.eval()

@@ -1,4 +1,4 @@
-"""Inference pairs made from dialogues, and their files.
+"""Inference pairs from dialogues, and their file formats.
 
 Dziri, Kamalloo, Mathewson and Zaiane (2019), "Evaluating Coherence in Dialogue Systems using Entailment", NAACL,
 section 4. A premise consists of two utterances of a dialogue, U[i] and U[i+1]. Section 2 of the fact sheet gives the
@@ -10,13 +10,13 @@ numbers of hypotheses:
 | neutral | dull sentences ("I don't know"); utterances from elsewhere in the dialogue |
 | contradiction | shuffled words of reply, premise and dialogue; contradictions of MultiNLI |
 
-Draws for a dialogue depend only on the seed and the dialogue's position. A hypothesis that the premise already has
-under another label is never drawn. Cleaning affects white space only.
+Draws for a dialogue depend only on the seed and its position. A premise never gets the same hypothesis under two
+labels. Only white space is normalised.
 
-Files of inference pairs are JSON lines like SNLI's or tables like MultiNLI's. Output has the two formats of the code of
-Dziri et al. (2019): JSON with `pairID, genre, gold_label, sentence1, sentence2`, and MultiNLI's twelve columns, with
-the sentences in the ninth and tenth and the label in the last. Columns are read by name, because the published MultiNLI
-has them in another order.
+Files are JSON lines like SNLI's or tables like MultiNLI's. They are written in the two formats of Dziri et al.'s code:
+JSON with `pairID, genre, gold_label, sentence1, sentence2`, or MultiNLI's twelve columns, with the sentences in columns
+nine and ten and the label in the last. Columns are read by name, because the published MultiNLI orders them
+differently.
 """
 
 from __future__ import annotations
@@ -43,26 +43,26 @@ LABELS = ("entailment", "neutral", "contradiction")
 TRUE, DULL, OFF_TOPIC, WORD_SALAD, MULTINLI = (
     "reply", "dull", "off_topic", "word_salad", "multinli",
 )  # fmt: skip
-"""Where a hypothesis is from; files call it the genre."""
+"""Source of a hypothesis; the genre in files."""
 CONTEXT = 2
-"""Utterances of a premise."""
+"""Number of utterances in a premise."""
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _FEWEST = 3
 _MOST_OF_REPLY, _MOST_OF_PREMISE, _MOST_OF_REST = 5, 5, 6
 
 
 class PairOptions(InputModel):
-    """Number of false hypotheses for a premise; by default the released code's numbers.
+    """Numbers of false hypotheses per premise; defaults as in the released code.
 
     Attributes:
         p_dull: share of premises with dull hypotheses.
-        n_dull: number of these, up to the length of the list.
+        n_dull: number of dull hypotheses, up to the length of the list.
         max_poor: maximum number of utterances from elsewhere, at least one per premise; 0: none.
         poor_from: "dialogue": from the same dialogue, as in the released code; "others": from other dialogues, as in
             the paper.
         p_broken: share of premises with shuffled words.
-        max_broken: maximum number of these, at least one; 0: none.
-        n_mnli: additional contradictions from MultiNLI, in the training part.
+        max_broken: maximum number of shuffled hypotheses, at least one; 0: none.
+        n_mnli: number of contradictions from MultiNLI added to the training part.
     """
 
     p_dull: Number = Field(default=0.33, ge=0, le=1)
@@ -76,7 +76,7 @@ class PairOptions(InputModel):
 
 @dataclass(frozen=True, slots=True)
 class InferencePair:
-    """Premise, hypothesis, and the label of their relation.
+    """Premise and hypothesis with the label of their relation.
 
     Attributes:
         label: one of `LABELS`.
@@ -90,7 +90,7 @@ class InferencePair:
 
 
 def dull_sentences(path: Path | None = None) -> tuple[str, ...]:
-    """Read dull sentences from a file, by default our own list."""
+    """Read dull sentences from a file, by default Confab's."""
     text = (path or Path(__file__).with_name("dull_sentences.txt")).read_text(encoding="utf-8")
     lines = (line.strip() for line in text.splitlines())
     return tuple(dict.fromkeys(line for line in lines if line and not line.startswith("#")))
@@ -108,8 +108,8 @@ def inference_pairs(
 
     Args:
         seed: seed of all draws.
-        dull: sentences that replace our own.
-        mnli: contradictions to mix in.
+        dull: replacement for Confab's dull sentences.
+        mnli: contradictions to add.
     """
     sentences = dull_sentences() if dull is None else tuple(dull)
     pairs = list(mnli)
@@ -143,16 +143,16 @@ def inference_pairs(
 
 
 def dull_drawn(dull: Sequence[str], options: PairOptions, draw: random.Random) -> list[str]:
-    """Draw `n_dull` different dull sentences with probability `p_dull`, otherwise none."""
+    """Draw `n_dull` distinct dull sentences with probability `p_dull`, otherwise none."""
     if draw.random() >= options.p_dull:
         return []
     return draw.sample(list(dull), min(options.n_dull, len(dull)))
 
 
 def poor_drawn(elsewhere: Sequence[str], options: PairOptions, draw: random.Random) -> list[str]:
-    """Draw k different non-empty utterances, k uniform in 1 … `max_poor`.
+    """Draw k distinct non-empty utterances, with k uniform in 1 … `max_poor`.
 
-    If there are fewer than k, all are returned.
+    Returns all if there are fewer than k.
     """
     if not options.max_poor:
         return []
@@ -164,7 +164,7 @@ def poor_drawn(elsewhere: Sequence[str], options: PairOptions, draw: random.Rand
 def broken_drawn(reply: str, premise: str, rest: str, options: PairOptions, draw: random.Random) -> list[str]:
     """Draw k word salads with probability `p_broken`, otherwise none.
 
-    k is uniform in 1 … `max_broken`. Texts without words give none.
+    k is uniform in 1 … `max_broken`. Without words there are none.
     """
     if not options.max_broken or draw.random() >= options.p_broken:
         return []
@@ -178,8 +178,7 @@ def word_salad(reply: str, premise: str, rest: str, draw: random.Random) -> str:
 
     3 to 5 come from the reply, 3 to 5 from the premise, 3 to 6 from the rest of the dialogue.
 
-    A text with n different words contributes at most n − 1, so a short one may give fewer than 3. Duplicates are
-    removed.
+    A text with n distinct words contributes at most n − 1, possibly fewer than 3. Duplicates are removed.
     """
     words: list[str] = []
     for text, limit in ((reply, _MOST_OF_REPLY), (premise, _MOST_OF_PREMISE), (rest, _MOST_OF_REST)):
@@ -210,7 +209,7 @@ COLUMNS = (
     "sentence1_parse", "sentence2_parse", "sentence1", "sentence2", "label1", "gold_label",
 )  # fmt: skip
 UNDECIDED = "-"
-"""MultiNLI's and SNLI's label of a pair whose annotators did not agree; such pairs are passed over."""
+"""Label of MultiNLI and SNLI for pairs without agreement; these are skipped."""
 _NEEDED = ("sentence1", "sentence2", "gold_label")
 _TABLES, _JSON = (".tsv", ".txt"), (".jsonl", ".json")
 
@@ -218,7 +217,7 @@ _TABLES, _JSON = (".tsv", ".txt"), (".jsonl", ".json")
 def pairs_write(path: Path, pairs: Iterable[InferencePair]) -> int:
     """Write pairs to a `.tsv` table or `.jsonl` file; return their number.
 
-    A table cannot hold line breaks and tabs, so they become spaces.
+    In tables, line breaks and tabs become spaces.
 
     Raises:
         ValueError: if the file has another extension.
@@ -248,27 +247,26 @@ def pairs_write(path: Path, pairs: Iterable[InferencePair]) -> int:
 def pairs_read(path: Path) -> list[InferencePair]:
     """Read pairs from a table or JSON lines.
 
-    Tables are `.tsv` or `.txt`, JSON lines `.jsonl` or `.json`; either can be compressed (`.gz`).
+    Tables are `.tsv` or `.txt`, JSON lines are `.jsonl` or `.json`; both can be compressed (`.gz`).
 
     Raises:
-        CorpusError: if a line lacks a sentence or has an unknown label, with file, line and reason; or if there is no
-            pair.
+        CorpusError: if a line lacks a sentence or has an unknown label, or there are no pairs.
     """
     rows = _table(path) if _is_table(path) else _json(path)
     pairs = [pair for location, row in rows if (pair := _pair(row, location)) is not None]
     if not pairs:
-        raise CorpusError(f"{path} holds no pair with one of the labels {', '.join(LABELS)}")
+        raise CorpusError(f"{path} contains no pair with one of the labels {', '.join(LABELS)}")
     return pairs
 
 
 def mnli_contradictions(path: Path, n: int, seed: int) -> list[InferencePair]:
     """Draw contradictions from MultiNLI's training file, normalised like PersonaChat.
 
-    PersonaChat is in lower case and detokenised before training. MultiNLI's texts get the same form, because a
+    PersonaChat is lower-cased and detokenised before training. MultiNLI's texts are normalised alike, because a
     different style would reveal their label.
 
     Args:
-        n: number of contradictions; all if the file has fewer.
+        n: number of contradictions; if the file has fewer, all.
     """
     pairs = [pair for pair in pairs_read(path) if pair.label == "contradiction"]
     sample = random.Random(derive_seed(seed, "multinli")).sample(pairs, min(n, len(pairs)))
@@ -297,10 +295,10 @@ def _table(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
             header = cells
             if lacking := [name for name in _NEEDED if name not in header]:
                 raise CorpusError(
-                    f"{location}: the first line names no column {lacking[0]}; it must name {', '.join(_NEEDED)}"
+                    f"{location}: the header lacks the column {lacking[0]}; it must contain {', '.join(_NEEDED)}"
                 )
         elif len(cells) != len(header):
-            raise CorpusError(f"{location}: {len(cells)} columns, where the first line has {len(header)}")
+            raise CorpusError(f"{location}: {len(cells)} columns, but the header has {len(header)}")
         else:
             yield location, dict(zip(header, cells, strict=True))
 
@@ -310,9 +308,9 @@ def _json(path: Path) -> Iterator[tuple[str, Mapping[str, object]]]:
         try:
             row = json.loads(line)
         except json.JSONDecodeError as error:
-            raise CorpusError(f"{location}: no JSON ({error})") from None
+            raise CorpusError(f"{location}: not valid JSON ({error})") from None
         if not isinstance(row, dict):
-            raise CorpusError(f"{location}: it must be an object with {', '.join(_NEEDED)}")
+            raise CorpusError(f"{location}: not an object with {', '.join(_NEEDED)}")
         yield location, row
 
 
@@ -320,13 +318,13 @@ def _pair(row: Mapping[str, object], location: str) -> InferencePair | None:
     """Convert a row to a pair; None if the annotators disagreed."""
     for name in _NEEDED:
         if not isinstance(row.get(name), str) or not str(row[name]).strip():
-            raise CorpusError(f"{location}: {name} is {quote(row.get(name))}; it must be a text that is not blank")
+            raise CorpusError(f"{location}: {name} is {quote(row.get(name))}; it must be a non-blank text")
     label = str(row["gold_label"]).strip()
     if label == UNDECIDED:
         return None
     if label not in LABELS:
         raise CorpusError(
-            f"{location}: gold_label is {quote(label)}; it must be {', '.join(LABELS)}, or {UNDECIDED} where undecided"
+            f"{location}: gold_label is {quote(label)}; it must be {', '.join(LABELS)}, or {UNDECIDED} if undecided"
         )
     genre = row.get("genre")
     return InferencePair(

@@ -1,4 +1,4 @@
-"""Training of a learned metric, and its output files.
+"""Training of learned metrics, and its output files.
 
 The loop itself is in `chatbots/training/engine.py`.
 """
@@ -37,12 +37,11 @@ class MetricTrained:
     """Result of a training.
 
     Attributes:
-        checkpoint: folder of the best checkpoint.
-        epochs: number of epochs begun.
-        best: `validation_loss` if there is a validation part, `step`, and results on the test part (`test_…`); NaN if
-            undefined.
-        examples_per_s: training examples per second, validation not counted.
-        skipped: batches skipped because their gradient was not finite.
+        checkpoint: folder of the best weights.
+        epochs: number of started epochs.
+        best: `step`, `validation_loss` and test results (`test_…`), as far as there are these parts; NaN if undefined.
+        examples_per_s: training examples per second, excluding validation.
+        skipped: number of batches skipped because of a non-finite gradient.
     """
 
     checkpoint: Path
@@ -65,20 +64,20 @@ def train(
     restart: bool = False,
     watch: Callable[[TrainingProgress], None] | None = None,
 ) -> MetricTrained:
-    """Train a metric or resume a stopped training.
+    """Train a metric, or resume its training.
 
-    A finished training is not repeated; its result is returned.
+    If the training is already finished, its result is returned.
 
     Args:
-        output: folder of this training, created if necessary.
+        output: folder of the training, created if missing.
         device: "cpu", "cuda", …
-        restart: start from scratch, ignoring the folder's content.
-        watch: called after every batch; an exception stops the training, which can be resumed later.
+        restart: start from scratch, discarding what the folder contains.
+        watch: called after every batch; if it raises, the training stops and can be resumed.
 
     Raises:
-        ValuesError, CorpusError, EncoderError: if the config, a corpus or an encoder cannot be used.
-        StateError: if the folder holds the training of another config or corpus.
-        TrainingError: if too many gradients are not finite, or another process uses this folder.
+        ValuesError, CorpusError, EncoderError: if config, corpus or encoder are unusable.
+        StateError: if the folder belongs to another config or corpus.
+        TrainingError: if too many gradients are not finite, or another process uses the folder.
     """
     output = Path(output)
     with training_folder(output, device, restart=restart):
@@ -91,18 +90,18 @@ def restored(checkpoint: Checkpoint, device: str = "cpu") -> nn.Module:
     """Load a checkpoint's network with its weights, in evaluation mode.
 
     Raises:
-        CheckpointError: if a file is missing or was changed, or the installed encoder is a different one.
+        CheckpointError: if a file is missing or was changed, or the encoder differs from the installed one.
     """
     learned, manifest = learned_get(checkpoint.manifest.metric), checkpoint.manifest
     if manifest.version != learned.version:
         raise CheckpointError(
-            f"{checkpoint.folder} is of version {manifest.version} of {manifest.metric}; this Confab has "
-            f"{learned.version}. Train it again"
+            f"{checkpoint.folder} was trained with version {manifest.version} of {manifest.metric}; this Confab has "
+            f"version {learned.version}. Retrain it"
         )
     here = backbone_identity(checkpoint.config.backbone)
     if canonical_json(here) != canonical_json(dict(manifest.backbone)):
         raise CheckpointError(
-            f"{checkpoint.folder} was trained on another encoder than the {checkpoint.config.backbone.model} here"
+            f"{checkpoint.folder} was trained with another encoder than the {checkpoint.config.backbone.model} here"
         )
     network = learned.restored(checkpoint)
     weights_fill(network, checkpoint)
@@ -110,7 +109,7 @@ def restored(checkpoint: Checkpoint, device: str = "cpu") -> nn.Module:
 
 
 def adam_for(network: nn.Module, config: MetricTrainingConfig) -> torch.optim.Adam:
-    """Return AdamW over the trainable weights; biases and norms do not decay, as in BERT's training."""
+    """Return AdamW for the trainable weights, without decay of biases and norms, as for BERT."""
     optimiser = config.optimiser
     learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
     groups = [
@@ -123,7 +122,7 @@ def adam_for(network: nn.Module, config: MetricTrainingConfig) -> torch.optim.Ad
 
 
 class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
-    """State of one call of `train`."""
+    """State of one call to `train`."""
 
     def __init__(
         self,
@@ -133,7 +132,7 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
         watch: Callable[[TrainingProgress], None] | None,
     ) -> None:
         self.config = config
-        # Check before encoding the texts, which may take half an hour.
+        # Check before encoding the texts, which can take half an hour.
         first = _first_stage(output.parent / config.start) if config.start else None
         self.learned: LearnedMetric = learned_get(config.metric)
         splits = dialogues_read(config) if config.data.corpora else Splits((), (), (), "")
@@ -164,7 +163,7 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
         )
 
     def _fingerprint(self) -> str:
-        """Return a digest of everything that determines the weights."""
+        """Return a digest of everything that affects the weights."""
         parts = [
             self.config.digest,
             self.prepared.digest,
@@ -241,7 +240,7 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
         )
 
     def result(self) -> MetricTrained:
-        """Measure the best checkpoint on the test part, unless already measured."""
+        """Test the best checkpoint, unless already tested."""
         progress, folder = self.progress, self.output / BEST_FOLDER
         checkpoint = checkpoint_read(folder)
         if not checkpoint.manifest.metrics:
@@ -267,7 +266,7 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
 
 
 class ExampleWindow:
-    """Statistics since the last log line: means over examples, and speed."""
+    """Means over examples and speed since the last log line."""
 
     def __init__(self) -> None:
         self.sums: dict[str, float | Tensor] = {}
@@ -285,7 +284,7 @@ class ExampleWindow:
         self.sums["gradient_norm"] = self.sums.get("gradient_norm", 0.0) + norm.detach() * parts.n
 
     def skip(self, waited: float, seconds: float) -> None:
-        """Count a skipped batch; its losses would make every mean undefined."""
+        """Count a skipped batch, whose losses would make all means undefined."""
         self.n_skipped += 1
         self.seconds += seconds
         self.waited += waited
@@ -314,4 +313,4 @@ def _take_over(network: nn.Module, first: Checkpoint) -> None:
     except CheckpointError as error:
         raise ValuesError(f"start: {error}; train that run first") from error
     if not n:
-        raise ValuesError(f"start: {first.folder} has no weight of the name and shape of one here")
+        raise ValuesError(f"start: no weight of {first.folder} matches one of this network in name and shape")

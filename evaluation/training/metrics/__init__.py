@@ -1,1 +1,1 @@
-"""Trainable metrics, one file each; discovered automatically."""
+"""Trainable metrics, one per file; discovered automatically."""

@@ -1,8 +1,9 @@
-"""Training of DialogEntailment's classifiers on inference pairs (Dziri et al. 2019, NAACL).
+"""Training of DialogEntailment's classifiers (Dziri et al. 2019, NAACL).
 
-The pairs are made from the config's corpora (`evaluation/training/inference_pairs.py`) or read from files: the
-published InferConvAI, or the output of `make_inference_pairs`. Three networks (`evaluation/models/entailment*.py`):
-"bert", "esim", and "lite", softmax regression on a frozen encoder's vectors, which are computed once.
+Inference pairs are made from the config's corpora (`evaluation/training/inference_pairs.py`) or read from files: the
+published InferConvAI, or the output of `make_inference_pairs`. There are three networks
+(`evaluation/models/entailment*.py`): "bert", "esim", and "lite", a softmax regression on vectors of a frozen encoder,
+which are computed once.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ from evaluation.training.inference_pairs import (
 
 PARTS = ("train", "validation", "test")
 BUCKET = 50
-"""Batches whose pairs are sorted by length together."""
+"""Number of batches among which pairs are sorted by length."""
 
 
 class PairFiles(InputModel):
-    """Files of finished pairs that replace the corpora.
+    """Files of pairs, used instead of corpora.
 
     Paths are relative to the data folder; the test file is optional.
     """
@@ -67,17 +68,16 @@ class PairFiles(InputModel):
 
 
 class EntailmentOptions(InputModel):
-    """DialogEntailment's own config keys.
+    """Options of DialogEntailment.
 
     Attributes:
         network: "lite", "bert" or "esim".
         pairs: options for making pairs from the corpora.
-        files: finished pairs that replace the corpora.
-        mnli: MultiNLI's training file, the source of `pairs.n_mnli` contradictions.
-        dull: file of dull sentences that replaces our own list.
-        most_pairs, most_held_out: maximum number of training pairs, and of pairs in each held-out part, drawn at
-            random; 0: all.
-        hypothesis_only: hide the premise, to measure how much the reply alone reveals.
+        files: pairs used instead of corpora.
+        mnli: MultiNLI's training file, for `pairs.n_mnli` contradictions.
+        dull: file of dull sentences, replacing Confab's.
+        most_pairs, most_held_out: maximum numbers of training pairs and of pairs per held-out part, sampled; 0: all.
+        hypothesis_only: hide the premise, to measure how much the reply alone predicts.
         words_from: word vectors of ESIM: "encoder": the backbone's last states; "static": vectors distilled from
             MiniLM.
         hidden: units of ESIM.
@@ -102,11 +102,11 @@ class EntailmentOptions(InputModel):
 
 
 class NliPairs(Examples):
-    """Pairs of one part.
+    """Pairs of one part of the data.
 
     Args:
-        vectors: (T, d) text vectors and each text's row; None if the network reads texts.
-        hypothesis_only: every premise is the empty text, or zeros.
+        vectors: (T, d) text vectors, and the row of each text; None if the network reads texts.
+        hypothesis_only: replace premises by empty texts or zeros.
     """
 
     def __init__(
@@ -151,13 +151,13 @@ class NliPairs(Examples):
 
     @property
     def majority(self) -> float:
-        """Share of the most frequent label."""
+        """Share of the majority label."""
         return float(np.bincount(self.labels).max() / self.n)
 
 
 @register_learned
 class EntailmentTraining(LearnedMetric):
-    """DialogEntailment's classifiers; the default options give `entailment-lite`."""
+    """DialogEntailment's classifiers; by default `entailment-lite`."""
 
     name = "entailment"
     options_type = EntailmentOptions
@@ -168,22 +168,22 @@ class EntailmentTraining(LearnedMetric):
         problems = {}
         files = {part: getattr(options.files, part) for part in PARTS}
         if any(files.values()) == bool(config.data.corpora):
-            problems["files"] = "pairs come from corpora (data.corpora) or from files, and one of the two must be given"
+            problems["files"] = "give either corpora (data.corpora) or files of pairs"
         elif any(files.values()) and not (files["train"] and files["validation"]):
-            problems["files"] = "both train and validation must be named"
+            problems["files"] = "give both train and validation"
         named_files = {f"files.{part}": path for part, path in files.items()}
         for key, path in {**named_files, "mnli": options.mnli, "dull": options.dull}.items():
             if path and not config.path(path).is_file():
                 problems[key] = f"there is no file {config.path(path)}"
         if options.pairs.n_mnli and not options.mnli:
-            problems["pairs.n_mnli"] = "options.mnli must name MultiNLI's training file"
+            problems["pairs.n_mnli"] = "options.mnli must be MultiNLI's training file"
         if options.network == "lite" and config.backbone.learns != "frozen":
             problems["network"] = (
-                f"lite needs backbone.learns of frozen, not {config.backbone.learns}; bert learns whole"
+                f"lite requires backbone.learns: frozen, not {config.backbone.learns}; use bert to train the encoder"
             )
         if options.network == "esim" and options.words_from == "static" and config.backbone.model != MINILM:
             problems["words_from"] = (
-                f"static vectors are MiniLM's; backbone.model must be {MINILM}, not {config.backbone.model}"
+                f"static vectors are MiniLM's, so backbone.model must be {MINILM}, not {config.backbone.model}"
             )
         return problems
 
@@ -221,7 +221,7 @@ class EntailmentTraining(LearnedMetric):
         return _network(checkpoint.config, int(checkpoint.manifest.facts["width"]))
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
-        """Measure accuracy, overall and by label, and the majority share.
+        """Compute accuracy, overall and by label, and the majority share.
 
         `loss` selects the best weights.
         """
@@ -254,7 +254,7 @@ def pairs_made(config: MetricTrainingConfig, splits: Splits) -> dict[str, list[I
     """Return each part's pairs, from dialogues or from the config's files.
 
     Raises:
-        CorpusError: if there is no training or validation pair.
+        CorpusError: if there are no training or validation pairs.
     """
     options: EntailmentOptions = config.metric_options
     pairs_by_part: dict[str, list[InferencePair]] = {}
@@ -287,7 +287,7 @@ def _vectors(
 ) -> tuple[np.ndarray, dict[str, int]]:
     """Encode every text once.
 
-    Premises and replies are cached separately from drawn hypotheses, which differ between seeds.
+    Premises and replies are cached apart from drawn hypotheses, which vary by seed.
     """
     true_texts: dict[str, None] = {}
     sampled_texts: dict[str, None] = {}
@@ -324,7 +324,7 @@ def _make_network(config: MetricTrainingConfig, options: EntailmentOptions, widt
 
 
 def _name_word_vectors(config: MetricTrainingConfig) -> str:
-    """Name the source of ESIM's word vectors; empty for other networks."""
+    """Return the source of ESIM's word vectors; empty for other networks."""
     options: EntailmentOptions = config.metric_options
     if options.network != "esim":
         return ""

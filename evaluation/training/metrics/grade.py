@@ -1,7 +1,7 @@
-"""Training of GRADE (Huang et al. 2020) on true and false replies.
+"""Training of GRADE (Huang et al. 2020).
 
-The network learns to rank true replies above hard negatives, from text and a keyword graph; fact sheet, sections 2 to
-6.
+The network learns to rank true replies above hard negatives, using the text and a keyword graph (fact sheet, sections 2
+to 6).
 """
 
 from __future__ import annotations
@@ -47,23 +47,24 @@ def _several(files: Any) -> Any:
 
 
 class GradeOptions(InputModel):
-    """GRADE's own config keys; the defaults are as published.
+    """Options of GRADE, by default as published.
 
     Attributes:
-        graph: file of ConceptNet's triples, relative to the corpora (`evaluation.models.grade_graph.graph_read`), or
-            several files, merged into one graph; "wordnet": the relations shipped with Confab.
-        vectors: "static": distilled from MiniLM; or a file of word vectors (Numberbatch), relative to the corpora.
-        nodes: "learned": a trained table of the training keywords, with one shared row for other words; "fixed": the
+        graph: one or more files of ConceptNet triples, relative to the corpora
+            (`evaluation.models.grade_graph.graph_read`); "wordnet": the relations shipped with Confab.
+        vectors: "static": distilled from MiniLM; otherwise a file of word vectors (Numberbatch), relative to the
+            corpora.
+        nodes: "learned": a trained table of the training keywords, with one row for all other words; "fixed": the
             vectors themselves.
         text: "pair": the encoder reads context and reply together; "two": a frozen encoder reads them separately, and
-            the network receives products and distances of the vectors.
+            the network uses products and distances of the vectors.
         analyser: keyword analyser; "usual": NLTK if its data are installed, otherwise TextBlob.
-        neighbours: number of neighbours at 1 hop, at 2, …; empty: no neighbours (an ablation in the paper's Table 3).
+        neighbours: numbers of neighbours at 1 hop, 2 hops, …; empty: none (an ablation in the paper's Table 3).
         use_graph: False: text only (an ablation).
         hop_attention: False: attention without distances (an ablation).
         negatives: kind of false replies; "random" is an ablation.
         middle_rule: rule for lexical negatives (`evaluation.training.negatives`).
-        max_keywords: maximum number of keywords of a pair.
+        max_keywords: maximum number of keywords per pair.
         data_seed: seed of the false replies.
     """
 
@@ -89,12 +90,12 @@ class GradeOptions(InputModel):
     @classmethod
     def _fixed_ones_are_static(cls, nodes: str, info: ValidationInfo) -> str:
         if nodes == "fixed" and info.data.get("vectors", STATIC) != STATIC:
-            raise ValueError("it must be learned with vectors of a file: scoring would need the file")
+            raise ValueError("it must be learned if vectors is a file; otherwise scoring would need the file")
         return nodes
 
 
 class GradePairs(Examples):
-    """Triples of two utterances and their reply, with false replies.
+    """Triples of two utterances and a reply, with false replies.
 
     Args:
         pairs: true pairs.
@@ -140,7 +141,7 @@ class GradeTraining(LearnedMetric):
         if options.analyser != "usual" and (reason := analyser_missing(options.analyser)):
             problems["analyser"] = reason
         if options.text == "two" and config.backbone.learns != "frozen":
-            problems["text"] = "two needs backbone.learns of frozen; an encoder that learns reads pairs"
+            problems["text"] = "two requires backbone.learns: frozen; use pair to train the encoder"
         return problems
 
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
@@ -241,9 +242,9 @@ class GradeTraining(LearnedMetric):
         return embedding_negatives(replies, np.stack([vectors[reply] for reply in replies]), seed)
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
-        """Measure as usual, and add mean and standard deviation of the scores.
+        """Compute the usual measures, and mean and standard deviation of the scores.
 
-        The scores are those of true and false pairs before the sigmoid.
+        Scores are those of true and false pairs before the sigmoid.
         """
         network.eval()
         known: list[Tensor] = []
@@ -303,7 +304,7 @@ def _network(config: MetricTrainingConfig, table: np.ndarray | None) -> GradeNet
 
 
 def reader_of(options: GradeOptions, keywords: Keywords, graph: Graph, table: VocabularyTable | None) -> Reader:
-    """Return the reader that batches texts; it uses static vectors without a table."""
+    """Return the reader that makes batches; without a table, it uses static vectors."""
     lexicon = table or Lexicon(graph, DistilledVectors(), options.neighbours, WORD_DIMENSION)
     width = WORD_DIMENSION if table is None else table.width
     return Reader(keywords, graph, lexicon, len(options.neighbours), width, options.max_keywords)
@@ -323,7 +324,7 @@ def reader_restored(checkpoint: Checkpoint) -> Reader:
 
 
 def triples_of(dialogues: Sequence[Dialogue]) -> list[Pair]:
-    """Return distinct triples of two utterances and the following one."""
+    """Return distinct triples of consecutive utterances."""
     triples = {
         (dialogue.turns[k - UTTERANCES : k], dialogue.turns[k]): None
         for dialogue in dialogues
@@ -335,7 +336,7 @@ def triples_of(dialogues: Sequence[Dialogue]) -> list[Pair]:
 def text_of(
     pairs: Sequence[Pair], vectors: Mapping[str, np.ndarray] | None
 ) -> np.ndarray | tuple[list[str], list[str]]:
-    """Return the text branch's input: features of the pairs' vectors, or both texts."""
+    """Return the text branch's input: features of the vectors, or both texts."""
     if vectors is None:
         return [" ".join(context[-UTTERANCES:]) for context, _ in pairs], [reply for _, reply in pairs]
     reply = np.stack([vectors[reply] for _, reply in pairs])
@@ -346,14 +347,14 @@ def text_of(
 
 
 def graph_paths(config: MetricTrainingConfig) -> list[Path]:
-    """Return the paths of a config's triple files."""
+    """Return the paths of the config's triple files."""
     return [RELATIONS if name == WORDNET else config.path(name) for name in config.metric_options.graph]
 
 
 def _vectors_file(path: Path) -> FileVectors:
     """Load word vectors from a file.
 
-    Numberbatch's `.txt` has a header line like fastText's; GloVe's has none.
+    Numberbatch's and fastText's `.txt` files have a header line, GloVe's have none.
     """
     with path.open("rb") as file:
         has_header = len(file.readline(100).split()) == 2
