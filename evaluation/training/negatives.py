@@ -1,16 +1,16 @@
-"""Negative replies for training GRADE and PONE; BM25 search.
+"""BM25 search, and negative replies for training GRADE and PONE.
 
 BM25 is bm25s's Lucene variant (k1 1.2, b .75, non-negative idf).
 
-GRADE (fact sheet section 2): negatives resemble the true reply in words, in vectors, or not at all. All are drawn from
-one part of the data, so that no test data leak into training. A draw depends only on the seed, the kind and the reply's
-position.
+GRADE (fact sheet section 2): negatives are similar to the true reply in words, in vectors, or not at all. They come
+from the same part of the data, so no test data leak into training. Draws depend only on the seed, the kind and the
+reply's position.
 
-PONE (section 3): negatives are random, similar to the true response, or share its words. A sampler returns, for each of
-N true responses, the index of another response in the training data, never with the same text nor augmented for the
-same utterance. Similar ones come from a pool of candidates drawn uniformly with replacement; one is then drawn with p =
-softmax(cosine to the true response / T). T → ∞ is uniform, T → 0 takes the most similar one. The released code stores
-the cosines of all pairs (N² numbers); here only a pool's cosines are computed.
+PONE (section 3): negatives are random, similar to the true response, or share its words. For each of N true responses,
+a sampler returns the index of another response in the training data, never one with the same text or augmented from the
+same response. For similar negatives, a pool of candidates is drawn uniformly with replacement, and one of them with p =
+softmax(cosine to the true response / T). T → ∞ is uniform, T → 0 takes the most similar. The released code stores the
+cosines of all pairs (N² numbers); here only those of the pools are computed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Bm25:
     """BM25 index of texts.
 
     Args:
-        texts: (N) at least one; words are lower-cased runs of letters and digits, including apostrophes within a word.
+        texts: (N,) at least one; words are lower-cased runs of letters, digits and inner apostrophes.
     """
 
     def __init__(self, texts: Sequence[str], *, k1: float = 1.2, b: float = 0.75) -> None:
@@ -48,7 +48,7 @@ class Bm25:
     def scores(self, query: str) -> np.ndarray:
         """Return (N,) scores of all texts.
 
-        Repeated words of the query count each time, unknown words not at all.
+        Repeated query words count each time, unknown words never.
         """
         if self._index is None:
             return np.zeros(self._n)
@@ -56,9 +56,9 @@ class Bm25:
         return np.asarray(self._index.get_scores(known) if known else np.zeros(self._n))
 
     def best(self, queries: Sequence[str], n: int) -> np.ndarray:
-        """Return (Q, n) indices of the best texts, best first.
+        """Return (Q, n) indices of the best texts, in descending order.
 
-        Ties keep the order of the texts.
+        Ties are in the order of the texts.
         """
         matches = np.zeros((len(queries), min(n, self._n)), dtype=int)
         for row, query in zip(matches, queries, strict=True):
@@ -67,22 +67,22 @@ class Bm25:
 
 
 def _bm25s() -> Any:
-    """Import bm25s while hiding JAX from it.
+    """Import bm25s with JAX hidden.
 
-    On import bm25s runs a computation in JAX, which then reserves three quarters of the GPU's memory. It needs JAX only
-    for top-k selection, which is not used here.
+    On import, bm25s runs a computation in JAX, which then reserves three quarters of the GPU's memory. bm25s needs JAX
+    only for top-k selection, which is not used here.
     """
     with import_lock:
         if "bm25s" not in sys.modules:
             jax = sys.modules.get("jax")
-            sys.modules["jax"] = None  # type: ignore[assignment]  # an import of it then fails
+            sys.modules["jax"] = None  # type: ignore[assignment]  # makes its import fail
             try:
                 import bm25s
             finally:
                 del sys.modules["jax"]
                 if jax is not None:
                     sys.modules["jax"] = jax
-            logging.getLogger("bm25s").setLevel(logging.WARNING)  # it logs every index that it builds
+            logging.getLogger("bm25s").setLevel(logging.WARNING)  # it logs every index
         import bm25s
     return bm25s
 
@@ -96,7 +96,7 @@ _BUCKETS = (
     (500_000, 299_995), (100_000, 69_995), (50_000, 29_995), (10_000, 6_995), (1_000, 695), (500, 195), (200, 95),
     (100, 45), (50, 15), (20, 10),
 )  # fmt: skip
-"""More hits than the first number: the rank, from 0, that the released code takes."""
+"""With more hits than the first number, the released code takes this rank, from 0."""
 N_CANDIDATES, N_NEAREST = 1000, 5
 LEAST_HITS = 3
 
@@ -104,12 +104,12 @@ LEAST_HITS = 3
 def lexical_negatives(
     replies: Sequence[str], seed: int, *, middle_rule: MiddleRule = "half", k1: float = 1.2, b: float = 0.75
 ) -> list[str]:
-    """Return for each reply one from the middle of its BM25 ranking.
+    """Return a reply from the middle of each reply's BM25 ranking.
 
     Args:
-        middle_rule: "half": take the middle hit after removing the reply's own text, or a random reply if fewer than 3
-            hits remain; "lucene_buckets": the released code's table, which returns the reply itself below 21 hits, and
-            an empty text without hits.
+        middle_rule: "half": the middle hit other than the reply itself, or a random reply with fewer than 3 such hits;
+            "lucene_buckets": the released code's table, which returns the reply itself below 21 hits, and an empty text
+            without hits.
     """
     unique = list(dict.fromkeys(replies))
     index = Bm25(unique, k1=k1, b=b)
@@ -130,12 +130,12 @@ def lexical_negatives(
 
 
 def embedding_negatives(replies: Sequence[str], vectors: np.ndarray, seed: int) -> list[str]:
-    """Return for each reply one of the 5 most similar among 1,000 drawn.
+    """Return one of the 5 most similar replies among 1,000 drawn, per reply.
 
-    Similarity is the cosine of their vectors.
+    Similarity is the cosine.
 
     Args:
-        vectors: (N, D) of the replies, rows of length 1.
+        vectors: (N, D) reply vectors, rows of length 1.
     """
     unique = list(dict.fromkeys(replies))
     place = {text: k for k, text in enumerate(unique)}
@@ -147,17 +147,17 @@ def embedding_negatives(replies: Sequence[str], vectors: np.ndarray, seed: int) 
         draw = np.random.default_rng(derive_seed(seed, "embedding", k))
         index = place[text]
         candidates = draw.choice(len(unique) - 1, size=n, replace=False)
-        candidates = candidates + (candidates >= index)  # all but the reply itself
+        candidates = candidates + (candidates >= index)  # excludes the reply itself
         near = candidates[np.argsort(-(rows[candidates] @ rows[index]), kind="stable")[:N_NEAREST]]
         negatives.append(unique[int(draw.choice(near))])
     return negatives
 
 
 def random_negatives(replies: Sequence[str], seed: int) -> list[str]:
-    """Return for each reply another one, drawn uniformly among different texts."""
+    """Draw another reply for each, uniformly among different texts."""
     unique = list(dict.fromkeys(replies))
     if len(unique) < 2:
-        raise ValueError(f"{len(unique)} different replies; two are needed for a false one")
+        raise ValueError(f"only {len(unique)} distinct replies; at least two are needed to draw false ones")
     place = {text: k for k, text in enumerate(unique)}
     draw = np.random.default_rng(derive_seed(seed, "random"))
     indices = draw.integers(len(unique) - 1, size=len(replies))
@@ -175,23 +175,23 @@ _BM25_SUBSET, _BM25_BEST = 5000, 100
 
 
 def text_numbers(texts: Sequence[str]) -> np.ndarray:
-    """Return (N,) a number per text, ignoring case and white space."""
+    """Return text numbers, (N,), ignoring case and white space."""
     known: dict[str, int] = {}
     return np.array([known.setdefault(" ".join(t.casefold().split()), len(known)) for t in texts])
 
 
 def random_responses(texts: np.ndarray, rng: np.random.Generator, owners: np.ndarray | None = None) -> np.ndarray:
-    """Return (N,) indices of responses drawn uniformly.
+    """Draw (N,) indices of responses uniformly.
 
-    Each has another text and another owner than the true response.
+    They differ from the true response in text and owner.
 
     Args:
         texts: (N,) `text_numbers` of the responses.
-        owners: (N,) the true response behind each response; None: all are true ones. If no other text is left, the
-            owner is ignored.
+        owners: (N,) index of the true response that each was made from; None: all are true. Ignored if no other text is
+            left.
 
     Raises:
-        ValueError: if all responses have the same text.
+        ValueError: if all responses are the same text.
     """
     _several(texts)
     sample = rng.integers(len(texts), size=len(texts))
@@ -215,11 +215,11 @@ def weighted_responses(
     pool: int,
     owners: np.ndarray | None = None,
 ) -> np.ndarray:
-    """Return (N,) indices of responses drawn from pools by similarity.
+    """Draw (N,) indices of responses from pools, weighted by similarity.
 
     Args:
         vectors: (N, d) response vectors, rows of length 1.
-        texts: (N,) their `text_numbers`.
+        texts: (N,) `text_numbers` of the responses.
         temperature: T, above 0.
         pool: number of candidates per response.
         owners: as in `random_responses`.
@@ -235,7 +235,7 @@ def weighted_responses(
             same |= owners[candidates] == owners[rows, None]
         p = pool_probabilities(alike, same, temperature)
         sample[rows] = candidates[np.arange(len(rows)), draw_columns(p, rng)]
-    same = texts[sample] == texts  # the pool contains only the response itself
+    same = texts[sample] == texts  # the pool contains nothing but the response
     if owners is not None:
         same |= owners[sample] == owners
     if same.any():
@@ -244,11 +244,9 @@ def weighted_responses(
 
 
 def pool_probabilities(alike: np.ndarray, same: np.ndarray, temperature: float) -> np.ndarray:
-    """Return (N, P) probabilities softmax(alike / T) over each row's candidates.
+    """Return candidate probabilities softmax(alike / T), (N, P).
 
-    Candidates with the response's own text get 0.
-
-    A row with only that text is uniform.
+    Candidates with the response's own text get 0; if there are no others, the row is uniform.
     """
     scaled = np.where(same, -np.inf, alike / temperature)
     top = scaled.max(axis=1, keepdims=True)
@@ -260,14 +258,14 @@ def pool_probabilities(alike: np.ndarray, same: np.ndarray, temperature: float) 
 def draw_columns(p: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draw a column from each row of (N, P) probabilities: (N,)."""
     columns = (p.cumsum(axis=1) < rng.random((len(p), 1))).sum(axis=1)
-    last = p.shape[1] - 1 - (p[:, ::-1] > 0).argmax(axis=1)  # a row's sum can be below 1 by rounding
+    last = p.shape[1] - 1 - (p[:, ::-1] > 0).argmax(axis=1)  # rounding can leave a row's sum below 1
     return np.minimum(columns, last)
 
 
 class WordNegatives:
     """Sampler of negatives that share words with the true response.
 
-    Each is one of the response's best BM25 matches in a random subset.
+    Each is among the response's best BM25 matches in a random subset.
 
     Args:
         responses: responses of the training data.
@@ -289,15 +287,15 @@ class WordNegatives:
         _several(self.texts)
         subset_rows = rng.permutation(len(responses))[:subset]
         _, firsts = np.unique(self.texts[subset_rows], return_index=True)
-        self._indexed = subset_rows[np.sort(firsts)]  # each text once
+        self._indexed = subset_rows[np.sort(firsts)]  # distinct texts
         self._best = best
         index = Bm25([responses[k] for k in self._indexed])
-        # Matches do not change between epochs. Retrieve extra ones: they may include the response and its copies.
+        # Matches are the same in all epochs. Retrieve extra ones, since they may include the response and its copies.
         n_copies = 1 if owners is None else int(np.bincount(owners).max())
         self._matches = index.best(responses, best + n_copies)  # (N, best + own)
 
     def draw(self, rng: np.random.Generator) -> np.ndarray:
-        """Return (N,) indices of responses; random if all matches have the same text."""
+        """Draw (N,) indices of responses; random if all matches have the same text."""
         matches = self._indexed[self._matches]
         same = self.texts[matches] == self.texts[:, None]
         if self.owners is not None:
@@ -312,4 +310,4 @@ class WordNegatives:
 
 def _several(texts: np.ndarray) -> None:
     if len(texts) < 2 or (texts == texts[0]).all():
-        raise ValueError("negatives need at least two different responses")
+        raise ValueError("negatives need at least two distinct responses")

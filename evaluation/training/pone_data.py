@@ -1,17 +1,15 @@
-"""Training data of PONE: augmented responses, label filter and inputs.
+"""PONE's training data: augmented responses, label filter and inputs.
 
-Augmented responses (section 4): slight changes of the true response, or a bot's replies. Easy data augmentation (Wei
-and Zou 2019, "EDA", EMNLP) replaces words by synonyms, inserts synonyms, swaps words or deletes some; one of the four
-is chosen for each copy. Synonyms are WordNet's. Without synonyms, replacement is skipped and insertion repeats words of
-the response.
+Augmented responses (section 4) are slightly changed true responses or a bot's replies. Easy data augmentation (Wei and
+Zou 2019, "EDA", EMNLP) replaces words by synonyms, inserts synonyms, swaps words or deletes words; each copy uses one
+of the four. Synonyms are WordNet's (origin and licence: `evaluation/shipped/wordnet/README.md`). Without synonyms,
+replacement is skipped and insertion repeats words of the response.
 
-Synonyms: `evaluation/shipped/wordnet/README.md` describes the origin of the slice and its licence.
+Label filter (section 5): a frozen copy of the scorer scores all augmented pairs. Certain scores, ≤ θ or ≥ 1 − θ,
+determine the label (score > ½); other pairs are dropped or stay positive. Training continues with these labels, and the
+filter is reapplied until few labels change.
 
-Label filter (section 5): the scorer itself labels the augmented responses. A frozen copy scores every augmented pair.
-Certain scores, ≤ θ or ≥ 1 − θ, give the label (score > ½); other pairs are dropped or stay positive. Training continues
-with these labels, and the filter is applied again until few labels change.
-
-Inputs: vectors of a frozen encoder, cached on disk, or the words of RUBER's texts.
+Inputs are vectors of a frozen encoder, cached on disk, or words for RUBER's encoder.
 """
 
 from __future__ import annotations
@@ -44,7 +42,7 @@ ALPHA = 0.1
 
 def replace_words(words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None) -> list[str]:
     """Replace all occurrences of up to n words by synonyms."""
-    assert synonyms is not None, "words can only be replaced by synonyms"
+    assert synonyms is not None, "replacing words requires synonyms"
     changed = list(words)
     n_left = n
     for word in rng.permutation(sorted(set(words))).tolist():
@@ -59,7 +57,7 @@ def replace_words(words: list[str], n: int, rng: np.random.Generator, synonyms: 
 def insert_words(words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None) -> list[str]:
     """Insert synonyms of n random words at random positions.
 
-    A word without synonyms is repeated.
+    Words without synonyms are repeated.
     """
     changed = list(words)
     for _ in range(n):
@@ -80,7 +78,7 @@ def swap_words(words: list[str], n: int, rng: np.random.Generator, synonyms: Syn
 
 
 def delete_words(words: list[str], n: int, rng: np.random.Generator, synonyms: Synonyms | None) -> list[str]:
-    """Delete each word with probability n / words; keep at least one."""
+    """Delete each word with probability n / (number of words), keeping at least one."""
     remaining = [word for word, u in zip(words, rng.random(len(words)), strict=True) if u >= n / len(words)]
     return remaining or [words[rng.integers(len(words))]]
 
@@ -88,11 +86,11 @@ def delete_words(words: list[str], n: int, rng: np.random.Generator, synonyms: S
 def augmented(
     text: str, k: int, rng: np.random.Generator, *, synonyms: Synonyms | None = None, alpha: float = ALPHA
 ) -> list[str]:
-    """Return up to k distinct changed copies of a text.
+    """Return up to k distinct variations of a text.
 
     Args:
-        synonyms: function from a word to its synonyms; None: no synonyms.
-        alpha: share of words that an operation changes, at least one word.
+        synonyms: function that returns a word's synonyms, if any.
+        alpha: share of words to change, at least one word.
     """
     operations: list[Operation] = [insert_words, swap_words, delete_words]
     if synonyms is not None:
@@ -102,7 +100,7 @@ def augmented(
         return []
     n = max(1, round(alpha * len(words)))
     copies: dict[str, None] = {}
-    for _ in range(4 * k):  # short texts have few distinct copies
+    for _ in range(4 * k):  # short texts have few variations
         if len(copies) == k:
             break
         changed = " ".join(operations[rng.integers(len(operations))](words, n, rng, synonyms))
@@ -115,8 +113,8 @@ def generated(bot: Bot, contexts: Sequence[Sequence[str]], k: int, *, seed: int 
     """Generate up to k distinct bot replies per context, in one batch.
 
     Args:
-        bot: any bot; with greedy decoding it gives one reply per context.
-        seed: seed of the samples; each reply to a context has a separate seed derived from it.
+        bot: any bot; greedy decoding gives one reply per context.
+        seed: base seed; every reply has a seed derived from it.
     """
     replies_by_context: list[dict[str, None]] = [{} for _ in contexts]
     for n in range(k):
@@ -141,11 +139,10 @@ _WORD = re.compile(r"(\W*)([^\W\d_]+)(\W*)")
 
 @cache
 def wordnet_synonyms(path: Path = SLICE) -> Synonyms:
-    """Return a function that looks up synonyms of a word in a text.
+    """Return a function that looks up synonyms of a word in its text.
 
-    Synonyms keep the word's punctuation and capitalisation.
-
-    Function words have no synonyms, as in Wei and Zou's code (otherwise "a" and "i" would become vitamin A and iodine).
+    Synonyms keep the word's punctuation and capitalisation. Function words have none, as in Wei and Zou's code;
+    otherwise "a" and "i" would become vitamin A and iodine.
 
     Raises:
         FileNotFoundError: if the slice is missing.
@@ -172,7 +169,7 @@ def wordnet_synonyms(path: Path = SLICE) -> Synonyms:
 Uncertain = Literal["drop", "change"]
 THETA = 0.05
 SETTLED = 0.001
-"""Labelling ends when less than this share of labels has changed (the paper's rule)."""
+"""Relabelling ends when less than this share of labels changes (the paper's rule)."""
 
 
 @dataclass(frozen=True)
@@ -193,7 +190,7 @@ class Labels:
         return float(self.is_kept.mean()) if len(self.is_kept) else float("nan")
 
     def changed(self, before: Labels) -> float:
-        """Return the share of pairs whose label or `is_kept` has changed."""
+        """Return the share of pairs with a changed label or `is_kept`."""
         if not len(self.is_kept):
             return 0.0
         same = (self.is_kept == before.is_kept) & ((self.positive == before.positive) | ~self.is_kept)
@@ -201,7 +198,7 @@ class Labels:
 
 
 def all_positive(n: int) -> Labels:
-    """Return the labels before filtering, all positive."""
+    """Return the initial labels, all positive."""
     return Labels(np.ones(n, dtype=bool), np.ones(n, dtype=bool))
 
 
@@ -209,8 +206,8 @@ def relabelled(scores: np.ndarray, theta: float = THETA, uncertain: Uncertain = 
     """Compute labels from (N,) scores between 0 and 1.
 
     Args:
-        theta: maximum distance of a certain score from 0 or 1; ½ keeps everything.
-        uncertain: treatment of uncertain pairs: "drop", or "change", which keeps them as positive.
+        theta: maximum distance of certain scores from 0 or 1; ½ keeps all.
+        uncertain: "drop" uncertain pairs, or "change" to keep them as positive.
 
     Raises:
         ValueError: if theta is not in 0 … ½.
@@ -224,14 +221,14 @@ def relabelled(scores: np.ndarray, theta: float = THETA, uncertain: Uncertain = 
 
 
 def labels_are_stable(now: Labels, before: Labels | None) -> bool:
-    """Return True if the share of changed labels is small enough to stop."""
+    """Return True if few enough labels changed to stop."""
     return before is not None and now.changed(before) < SETTLED
 
 
 def inputs_of(
     queries: Sequence[tuple[str, ...]], responses: Sequence[str], config: MetricTrainingConfig, device: str
 ) -> tuple[np.ndarray | WordTexts, list[str], dict[tuple[str, ...], int]]:
-    """Return the network's input: texts in order, then queries, with their positions."""
+    """Return the network's inputs: vectors or words, texts, and row numbers by query."""
     options = config.metric_options
     distinct = list(dict.fromkeys(queries))
     if options.sentences == "recurrent":

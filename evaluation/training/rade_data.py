@@ -1,15 +1,15 @@
-"""Rated pairs of RADE: usable rows, duplicates, and folds without shared contexts.
+"""RADE's rated pairs: usable rows, duplicates, and folds without shared contexts.
 
-A row has a context, a response and a reference, each of these two with a score. The release contains every pair twice,
-the second time with the roles swapped, and repeats early pairs at its end, some with other scores (fact sheet, section
-4). A random split of the rows therefore puts mirrored and repeated copies of test pairs into training; the published
-correlations come from such a split. Here each pair counts once, its first row has the system's response, and folds keep
-a context together. The split of rows is available for comparison and labelled as leaking.
+A row has a context, and a response and a reference with their scores. The release contains every pair twice, the second
+time with swapped roles, and repeats early pairs at its end, some with other scores (fact sheet, section 4). A random
+split of rows, as for the published correlations, therefore leaks mirrored and repeated copies of test pairs into
+training. Here each pair counts once, its first row has the system's response, and folds keep contexts together. The
+split by rows is available for comparison and labelled as leaking.
 
-There are two formats, with one JSON object per line: the release itself (`output`, `s_output`, `s_reference`), and
-turn-level ratings (`response`, `ratings`, `reference_score`). Ratings are averaged over raters within each quality,
-then over qualities; if there is a rating of `overall`, it is used alone. With a `scale`, scores are mapped to 1 … 5.
-References without a score are for the first stage of training.
+Files have one JSON object per line, in one of two formats: that of the release (`output`, `s_output`, `s_reference`),
+or turn-level ratings (`response`, `ratings`, `reference_score`). Ratings are averaged over raters within each quality,
+then over qualities; if `overall` was rated, only that counts. With a `scale`, scores are mapped to 1 … 5. Pairs whose
+reference has no score are for the first stage of training.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from evaluation.formats.text_files import text_lines
 from evaluation.items import JudgedItem, ReplyInContext, Said, detokenise_text
 
 LOW, HIGH = 1.0, 5.0
-"""The scale of the release and of the paper."""
-UNREADABLE = "the line is no rated pair"
-OTHER_SCALE = f"a score lies beyond {LOW:g} to {HIGH:g}"
+"""Rating scale of the release and the paper."""
+UNREADABLE = "the line is not a rated pair"
+OTHER_SCALE = f"a score is outside {LOW:g} to {HIGH:g}"
 NO_REFERENCE_SCORE = "the reference has no score"
-UNPAIRED = "the row's mirrored row is not beside it, so whose response it has is unknown"
+UNPAIRED = "the mirrored row is not adjacent, so it is unknown which response is the system's"
 LEAKING = "random rows (leaks: mirrored and repeated copies of test pairs are in training)"
 GROUPED = "by context: no context is in two parts, and each pair counts once"
 
 
 @dataclass(frozen=True, slots=True)
 class RatedPair:
-    """Response and reference to one context, with human scores from 1 to 5.
+    """Response and reference for a context, with human scores from 1 to 5.
 
-    The score of an unrated reference is None.
+    An unrated reference has the score None.
     """
 
     context: tuple[str, ...]
@@ -55,14 +55,14 @@ class RatedPair:
 
     @property
     def mirrored(self) -> RatedPair | None:
-        """Pair with swapped roles; None if the reference has no score."""
+        """Pair with swapped roles; None without a score of the reference."""
         if self.reference_score is None:
             return None
         return RatedPair(self.context, self.reference, self.response, self.reference_score, self.score)
 
     @property
     def reply(self) -> ReplyInContext:
-        """Reply as input for metrics."""
+        """The response as input of metrics."""
         return ReplyInContext(self.context, self.response, self.reference)
 
 
@@ -71,11 +71,11 @@ class RatedPairs:
     """Contents of a file of rated pairs.
 
     Attributes:
-        pairs: distinct pairs with the system's response and, for repeated pairs, the mean score.
-        rows: all usable rows in file order, including swapped and repeated ones.
-        repeated: rows of system responses that repeat a pair; `conflicting`: pairs with different scores.
-        same_text: pairs with identical texts.
-        skipped: number of other rows, by reason.
+        pairs: distinct pairs with the system's response; repeated pairs have mean scores.
+        rows: all usable rows in file order, including mirrored and repeated ones.
+        repeated: number of system rows that repeat a pair; `conflicting`: pairs with different scores.
+        same_text: number of pairs whose two texts are identical.
+        skipped: number of skipped rows by reason.
     """
 
     pairs: tuple[RatedPair, ...]
@@ -87,11 +87,11 @@ class RatedPairs:
 
     @property
     def n_contexts(self) -> int:
-        """Number of different contexts."""
+        """Number of distinct contexts."""
         return len({context_key(pair) for pair in self.pairs})
 
     def counts(self) -> dict[str, Any]:
-        """Return the counts that are reported with every result."""
+        """Return counts to report with every result."""
         return {
             "rows": len(self.rows),
             "pairs": len(self.pairs),
@@ -121,21 +121,20 @@ def rated_pairs_read(path: Path | str, *, reference_scores: bool = True) -> Rate
     """Read a file of rated pairs, plain or gzip.
 
     Args:
-        reference_scores: True to skip pairs without a score of the reference.
+        reference_scores: skip pairs without a score of the reference.
 
     Raises:
-        ValueError: if no line is a rated pair; the message explains the first error. OSError: if the file cannot be
-            read.
+        ValueError: if no line is a rated pair; explains the first error. OSError: if the file cannot be read.
     """
     lines = list(_rows(Path(path)))
     rows = [row for row in lines if isinstance(row, RatedPair)]
     wrong = [row for row in lines if isinstance(row, Skipped)]
     if not rows:
         first = f"; line {wrong[0].line}: {wrong[0].reason}" if wrong else ""
-        raise ValueError(f"{path} has no rated pair{first}")
+        raise ValueError(f"{path} has no rated pairs{first}")
     scored = [row for row in rows if row.reference_score is not None or not reference_scores]
     if not scored:
-        raise ValueError(f"{path}: no reference has a score; only `stage: 1` does without")
+        raise ValueError(f"{path}: no reference has a score; only `stage: 1` needs none")
     rated = rated_pairs_of(scored)
     if n_without := len(rows) - len(scored):
         rated = replace(rated, skipped={NO_REFERENCE_SCORE: n_without, **rated.skipped})
@@ -155,7 +154,7 @@ def _rows(path: Path) -> Iterator[RatedPair | Skipped]:
 
 
 def _row(fields: Any) -> RatedPair:
-    """Parse one line in either format; utterances without a word are dropped."""
+    """Parse a line in either format, dropping utterances without words."""
     if isinstance(fields, dict) and "output" in fields:
         fields = {
             "context": fields.get("context"),
@@ -185,21 +184,21 @@ def _row(fields: Any) -> RatedPair:
 
 
 def _score(judged: _Judged) -> float:
-    """Return the mean score from 1 to 5, over raters, then qualities.
+    """Average a score from 1 to 5 over raters, then qualities.
 
-    If `overall` was rated, its mean is returned.
+    If `overall` was rated, only that counts.
     """
     names = judged.dimensions
     scores = []
     for name in ("overall",) if "overall" in names else names:
         ratings, n_beyond = judged.scores(name)
         if n_beyond:
-            return HIGH + 1  # so that the row is counted as outside the scale
+            return HIGH + 1  # counts the row as outside the scale
         if ratings:
             ends = judged.scales.get(name) or judged.scale
             scores.append(_stretched(float(np.mean([value for _, value in ratings])), ends))
     if not scores:
-        raise ValueError("ratings has no score")
+        raise ValueError("ratings contains no score")
     return float(np.mean(scores))
 
 
@@ -211,10 +210,10 @@ def _stretched(score: float, ends: Sequence[float] | None) -> float:
 
 
 def rated_pairs_of(rows: Iterable[RatedPair]) -> RatedPairs:
-    """Find the system responses among rows and merge duplicates.
+    """Select the rows with system responses and merge duplicates.
 
-    If two neighbouring rows mirror each other, the first has the system's response. If no row of the file is mirrored,
-    all are system responses; otherwise rows without a mirror are skipped.
+    If adjacent rows mirror each other, the first has the system's response. If no row is mirrored, all have system
+    responses; otherwise rows without a mirror are skipped.
     """
     skipped: Counter[str] = Counter()
     usable = []
@@ -242,7 +241,7 @@ def rated_pairs_of(rows: Iterable[RatedPair]) -> RatedPairs:
 
 
 def _directions(rows: Sequence[RatedPair]) -> tuple[list[RatedPair], list[RatedPair]]:
-    """Return the first rows of mirrored neighbours, and unmatched rows."""
+    """Return the first rows of mirrored adjacent rows, and all unmatched rows."""
     firsts, alone, k = [], [], 0
     while k < len(rows):
         if k + 1 < len(rows) and rows[k + 1] == rows[k].mirrored:
@@ -259,9 +258,9 @@ def _scores(several: Sequence[RatedPair]) -> list[tuple[float, float | None]]:
 
 
 def _merged(several: Sequence[RatedPair]) -> RatedPair:
-    """Merge duplicates into one pair with the mean of its distinct scores.
+    """Merge duplicates into one pair with the mean of the distinct scores.
 
-    An exact copy of a row is not a second rating.
+    Exact copies of a row are not additional ratings.
     """
     different = _scores(several)
     of_references = [score for _, score in different if score is not None]
@@ -277,12 +276,12 @@ def _key(text: str) -> str:
 
 
 def context_key(pair: RatedPair) -> str:
-    """Return a context's key, ignoring case and white space."""
+    """Return a key of the context, ignoring case and white space."""
     return "\n".join(map(_key, pair.context))
 
 
 def grouped_folds(pairs: Sequence[RatedPair], n_folds: int, seed: int) -> np.ndarray:
-    """Return (N,) random folds 0 to `n_folds` − 1; contexts stay together.
+    """Return (N,) random folds 0 … `n_folds` − 1, keeping contexts together.
 
     Raises:
         ValueError: if there are fewer contexts than folds.
@@ -291,14 +290,14 @@ def grouped_folds(pairs: Sequence[RatedPair], n_folds: int, seed: int) -> np.nda
 
     groups = [context_key(pair) for pair in pairs]
     if len(set(groups)) < n_folds:
-        raise ValueError(f"{len(set(groups))} contexts cannot be dealt into {n_folds} folds")
+        raise ValueError(f"{len(set(groups))} contexts cannot be split into {n_folds} folds")
     return _numbered(GroupKFold(n_folds, shuffle=True, random_state=seed).split(pairs, groups=groups), len(pairs))
 
 
 def leaking_folds(rows: Sequence[RatedPair], n_folds: int, seed: int) -> np.ndarray:
     """Return (N,) random folds of the release's rows.
 
-    They leak: copies of test pairs are in the training part.
+    They leak copies of test pairs into training.
     """
     from sklearn.model_selection import KFold
 
@@ -313,7 +312,7 @@ def _numbered(splits: Iterable[tuple[np.ndarray, np.ndarray]], n: int) -> np.nda
 
 
 def judged_lines(pairs: Sequence[RatedPair], source: str) -> Iterator[str]:
-    """Yield the pairs as lines of a rated items file for `evaluate_metrics`."""
+    """Yield pairs as lines of rated items for `evaluate_metrics`."""
     for k, pair in enumerate(pairs):
         yield json.dumps(
             {

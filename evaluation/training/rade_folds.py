@@ -1,7 +1,6 @@
-"""Cross-validation of RADE, with folds that share no context.
+"""Cross-validation of RADE in folds that share no contexts.
 
-`folds_measured` trains one network per fold and seed with the loop of `train_metric` and correlates the pooled scores
-of all folds.
+`folds_measured` trains a network per fold and seed, like `train_metric`, and correlates the scores pooled over folds.
 """
 
 from __future__ import annotations
@@ -30,11 +29,11 @@ class FoldsMeasured:
 
     Attributes:
         seeds: seeds of folds and weights.
-        r: by method, one coefficient per seed, with all folds pooled.
-        ci95: interval of Pearson's coefficient of the scores averaged over seeds, resampling contexts.
-        scores: (seeds, N) scores of the pairs, each by the network that was not trained on its context.
+        r: by method, one coefficient per seed, pooled over folds.
+        ci95: interval of Pearson's r of the scores averaged over seeds, resampling contexts.
+        scores: (seeds, N) scores, each by a network not trained on the pair's context.
         people: (N,) human ratings.
-        contexts: (N,) name of each pair's context.
+        contexts: (N,) names of the pairs' contexts.
     """
 
     seeds: tuple[int, ...]
@@ -59,10 +58,10 @@ class FoldsMeasured:
 
 
 def folds_measured(config: Mapping[str, Any], data: Path, seeds: Sequence[int] = SEEDS) -> FoldsMeasured:
-    """Score each fold by a network trained on the others, per seed.
+    """Score each fold by a network trained on the other folds, for each seed.
 
     Args:
-        config: values of a config file with `metric: rade`; this function sets `fold`, `fold_seed` and `seed`.
+        config: values of a config with `metric: rade`; `fold`, `fold_seed` and `seed` are set here.
         data: folder of the rated pairs.
     """
     from evaluation.metrics.text_cache import TextCache

@@ -50,7 +50,7 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
         training: folder that `train` wrote.
         folder: target; replaced if it exists. Triples go to the folder `conceptnet` next to it, with WordNet's
             licence if some come from WordNet.
-        command: command that repeats the training.
+        command: command that reproduces the training.
 
     Raises:
         CheckpointError: if the training is not finished, a corpus lacks a licence in the config, or the result exceeds
@@ -60,7 +60,7 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
 
     checkpoint = checkpoint_read(training)
     if not checkpoint.manifest.metrics:
-        raise CheckpointError(f"{training} is not finished; train it to its end first")
+        raise CheckpointError(f"{training} is not finished; finish the training first")
     if not checkpoint.config.data.corpora:
         raise CheckpointError(
             f"{training} was trained on files from its options, whose licences are unknown; only metrics trained on "

@@ -3,9 +3,9 @@
 BERT-RUBER is PONE with `negatives: random` and `positives: none`; RUBER's scorer also has `sentences: recurrent` and
 `loss: hinge`.
 
-A pair is an utterance of a dialogue and the next one. A frozen encoder computes the sentence vectors, once per distinct
-text; they are cached on disk. The full PONE takes two configs (fact sheet, section 5): the first treats all augmented
-responses as fitting, the second starts from it (`start`) with `filter: drop`.
+A pair consists of consecutive utterances. A frozen encoder computes sentence vectors once per distinct text and caches
+them on disk. The full PONE takes two configs (fact sheet, section 5): the first treats all augmented responses as
+fitting; the second continues from it (`start`) with `filter: drop`.
 """
 
 from __future__ import annotations
@@ -56,25 +56,25 @@ log = logging.getLogger(__name__)
 
 
 class PoneOptions(InputModel):
-    """PONE's own config keys; numbers in brackets are fact sheet sections.
+    """Options of PONE; numbers in brackets are sections of the fact sheet.
 
     Attributes:
-        window: number of utterances in a query; their vectors are averaged.
-        sentences: "frozen": vectors of the encoder (2); "recurrent": RUBER's, the last states of a trained GRU over
-            frozen word vectors, with the utterances of a query concatenated.
+        window: number of utterances per query, whose vectors are averaged.
+        sentences: "frozen": vectors of the encoder (2); "recurrent": as in RUBER, last states of a trained GRU over
+            frozen word vectors, with the query's utterances concatenated.
         sentence_width: width of the recurrent vectors.
-        most_pairs: maximum number of training pairs, taken from the first shuffled dialogues; 0: all.
+        most_pairs: maximum number of training pairs, taken from shuffled dialogues; 0: all.
         most_held_out: the same for validation and for test.
         negatives: "weighted" by similarity, "bm25" or "random" (3).
-        temperature, pool: of the weighted draw (3).
-        random_every: every n-th epoch, counted from 1, draws at random; 0: none (3, `weight_step`).
-        positives: "eda": slightly changed true responses; "bot": replies of a bot; "none" (4).
+        temperature, pool: parameters of the weighted draw (3).
+        random_every: draw at random in every n-th epoch, from 1; 0: never (3, `weight_step`).
+        positives: "eda": slightly changed true responses; "bot": a bot's replies; "none" (4).
         synonyms: source of synonyms: "wordnet", the slice shipped with Confab, or "none" (4).
         bot: id of the bot.
         copies: augmented responses per query (4).
-        filter: treatment of augmented responses with uncertain scores; "none": all count as fitting (5).
+        filter: treatment of augmented responses with uncertain scores; "none": all are positive (5).
         theta: threshold of certainty (5).
-        refilter_every: epochs between two relabellings (5).
+        refilter_every: number of epochs between relabellings (5).
         hidden, dropout, init: settings of the scorer (2).
         loss: "cross_entropy", or RUBER's "hinge" with its margin.
     """
@@ -104,11 +104,11 @@ class PoneOptions(InputModel):
 
 @dataclass(frozen=True)
 class PoneBatch:
-    """Batch of vectors, (B, d) each, or of texts as words.
+    """Batch of (B, d) vectors, or of texts as words.
 
     Attributes:
-        query, response, negative: true pairs, and a wrong response for each.
-        augmented_query, augmented: augmented pairs that are filtered; empty in other trainings.
+        query, response, negative: true pairs with a wrong response for each.
+        augmented_query, augmented: augmented pairs to be filtered; empty without a filter.
         labels: (A,) labels from the filter, 1 or 0.
     """
 
@@ -121,11 +121,10 @@ class PoneBatch:
 
 
 class PoneNetwork(nn.Module):
-    """Scorer with its loss and the distribution of its scores.
+    """Scorer with its loss and score distribution.
 
     Attributes:
-        level, spread: mean and standard deviation of the scores of true and wrong validation pairs before the sigmoid;
-            measured, not trained.
+        level, spread: mean and standard deviation of scores before the sigmoid, over true and wrong validation pairs.
     """
 
     def __init__(self, width: int, options: PoneOptions) -> None:
@@ -144,16 +143,16 @@ class PoneNetwork(nn.Module):
         return self.scorer(self.vectors(query), self.vectors(response))
 
     def vectors(self, texts: Tensor | WordBatch) -> Tensor:
-        """Return (B, d) text vectors: the input itself or the recurrent encoder's output."""
+        """Return (B, d) text vectors: the input, or the recurrent encoder's output."""
         device = self.level.device
         if isinstance(texts, WordBatch):
-            assert self.sentences is not None, "words need the recurrent encoder"
+            assert self.sentences is not None, "words require the recurrent encoder"
             vectors: Tensor = self.sentences(texts.words.to(device), texts.lengths)
             return vectors
         return texts.to(device)
 
     def loss(self, batch: PoneBatch) -> ExampleLoss:
-        """Return the mean loss over all kinds of pairs, and the accuracy."""
+        """Return the mean loss over all kinds of pairs, and accuracy."""
         positive, negative = (self(batch.query, batch.response), self(batch.query, batch.negative))
         n = len(positive) + len(negative)
         total = scorer_loss(positive, negative, self.options.loss, self.options.margin)
@@ -167,13 +166,13 @@ class PoneNetwork(nn.Module):
 
 
 class PonePairs(Examples):
-    """Pairs of one part of the data, stored as indices into distinct texts.
+    """Pairs of one part of the data, as indices into distinct texts.
 
     Args:
         vectors: (T, d) vectors of texts and queries, or their words.
-        query, response: (N,) indices into `vectors`: `n_true` true pairs, then augmented ones that always count as
-            fitting. more: (A,) queries and responses of augmented pairs that are filtered.
-        owners: (N,) the true pair behind each pair; None: all are true pairs.
+        query, response: (N,) indices into `vectors`: `n_true` true pairs, then augmented pairs that are always
+            positive. more: (A,) queries and responses of augmented pairs to be filtered.
+        owners: (N,) index of each pair's true pair; None: all are true.
     """
 
     def __init__(
@@ -203,9 +202,9 @@ class PonePairs(Examples):
         return -(-(len(self.augmented) or self.n) // batch_size)
 
     def negatives(self, seed: int, epoch: int) -> np.ndarray:
-        """Return (N,) the text index of each pair's negative in an epoch.
+        """Return the (N,) text indices of an epoch's negatives.
 
-        Epochs count from 0.
+        Epochs start at 0.
         """
         rng = np.random.default_rng(derive_seed(seed, "negatives", epoch))
         options = self.options
@@ -214,7 +213,7 @@ class PonePairs(Examples):
             return self.response[random_responses(self.numbers, rng, self.owners)]
         if self._words is not None:
             return self.response[self._words.draw(rng)]
-        assert isinstance(self.vectors, np.ndarray), "recurrent sentences are refused beside these"
+        assert isinstance(self.vectors, np.ndarray), "recurrent sentences are rejected with these negatives"
         vectors = self.vectors[self.response]
         sample = weighted_responses(
             vectors, self.numbers, rng, temperature=options.temperature, pool=options.pool, owners=self.owners
@@ -227,7 +226,7 @@ class PonePairs(Examples):
         order, augmented_order = rng.permutation(self.n), rng.permutation(len(self.augmented))
         for k in range(start, self.n_batches(batch_size)):
             positions = np.arange(k * batch_size, (k + 1) * batch_size)
-            if len(augmented_order):  # true pairs are repeated as often as necessary
+            if len(augmented_order):  # repeat true pairs as needed
                 rows, augmented_rows = (
                     order[positions % self.n],
                     augmented_order[positions[positions < len(augmented_order)]],
@@ -257,7 +256,7 @@ class PonePairs(Examples):
         return torch.from_numpy(inputs) if isinstance(inputs, np.ndarray) else inputs
 
     def begin_epoch(self, network: nn.Module, epoch: int) -> None:
-        """Relabel augmented pairs with the current network in epochs 0, 5, 10, …."""
+        """Relabel augmented pairs in every `refilter_every`-th epoch, from 0."""
         if len(self.augmented) and epoch % self.options.refilter_every == 0:
             network.eval()
             probabilities = []
@@ -273,7 +272,7 @@ class PonePairs(Examples):
 
     @property
     def is_settled(self) -> bool:
-        """True if the last update changed hardly any label.
+        """True if the last update changed hardly any labels.
 
         This is the paper's stopping criterion (5).
         """
@@ -291,7 +290,7 @@ class PonePairs(Examples):
 
 @register_learned
 class PoneTraining(LearnedMetric):
-    """PONE, with BERT-RUBER as a special case."""
+    """PONE, including BERT-RUBER and RUBER's scorer."""
 
     name = "pone"
     options_type = PoneOptions
@@ -300,7 +299,9 @@ class PoneTraining(LearnedMetric):
         options: PoneOptions = config.metric_options
         problems = {}
         if config.backbone.learns != "frozen":
-            problems["window"] = f"PONE's encoder is frozen; backbone.learns is {quote(config.backbone.learns)}"
+            problems["window"] = (
+                f"PONE's encoder is frozen, so backbone.learns must be frozen, not {quote(config.backbone.learns)}"
+            )
         if options.positives == "bot":
             try:
                 reason = bot_get(options.bot).unavailable_reason()
@@ -311,19 +312,19 @@ class PoneTraining(LearnedMetric):
         if options.sentences == "recurrent":
             if options.negatives == "weighted":
                 problems["negatives"] = (
-                    "weighted negatives compare vectors of a frozen encoder, and recurrent sentences learn theirs; "
-                    "say negatives: random or bm25"
+                    "weighted negatives need a frozen encoder's vectors; with recurrent sentences, use negatives: "
+                    "random or bm25"
                 )
             if options.sentence_width % 2:
                 problems["sentence_width"] = (
-                    f"{options.sentence_width} is odd; both directions share it, so it must be even"
+                    f"{options.sentence_width} is odd; it is divided between two directions, so it must be even"
                 )
         if config.backbone.pooling != "mean" and options.sentences == "frozen":
             problems["sentences"] = (
-                f"PONE's vectors are means over tokens; backbone.pooling is {quote(config.backbone.pooling)}"
+                f"PONE averages over tokens, so backbone.pooling must be mean, not {quote(config.backbone.pooling)}"
             )
         if options.filter != "none" and options.positives == "none":
-            problems["filter"] = "there are no augmented responses to filter; say positives: eda or bot"
+            problems["filter"] = "there are no augmented responses to filter; set positives to eda or bot"
         return problems
 
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
@@ -334,7 +335,7 @@ class PoneTraining(LearnedMetric):
         }
         for name in ("train", "validation"):
             if len({response for _, response in pairs[name]}) < 2:
-                raise CorpusError(f"the {name} part leaves fewer than two different responses")
+                raise CorpusError(f"the {name} part has fewer than two distinct responses")
         added, made_of = _augmented(pairs["train"], options, config.seed)
         queries = [query for part in (*pairs.values(), added) for query, _ in part]
         responses = list(dict.fromkeys(response for part in (*pairs.values(), added) for _, response in part))
@@ -375,9 +376,9 @@ class PoneTraining(LearnedMetric):
         return PoneNetwork(int(checkpoint.manifest.facts["width"]), checkpoint.config.metric_options)
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
-        """Measure accuracy, cross-entropy and `loss`.
+        """Compute accuracy, cross-entropy and `loss`.
 
-        `loss` selects the best weights: the error rate, with cross-entropy to break ties.
+        `loss`, which selects the best weights, is the error rate with ties broken by cross-entropy.
         """
         base_figures = super().measure(network, examples, batch_size)
         assert isinstance(network, PoneNetwork)
@@ -396,12 +397,12 @@ class PoneTraining(LearnedMetric):
 
 
 def _held_out(options: PoneOptions) -> PoneOptions:
-    """Return the options of held-out parts, which use random negatives (2)."""
+    """Return options for held-out parts, with random negatives (2)."""
     return options.model_copy(update={"negatives": "random"})
 
 
 def _pairs(dialogues: Sequence[Dialogue], window: int, limit: int) -> list[tuple[tuple[str, ...], str]]:
-    """Return each utterance with its context, dialogue by dialogue."""
+    """Return utterances with their contexts, dialogue by dialogue."""
     pairs = []
     for dialogue in dialogues:
         turns = dialogue.turns
@@ -418,7 +419,7 @@ def _pairs(dialogues: Sequence[Dialogue], window: int, limit: int) -> list[tuple
 def _augmented(
     pairs: Sequence[tuple[tuple[str, ...], str]], options: PoneOptions, seed: int
 ) -> tuple[list[tuple[tuple[str, ...], str]], np.ndarray]:
-    """Return augmented responses, their queries, and the indices (A,) of their source pairs."""
+    """Return augmented responses with their queries, and (A,) indices of their source pairs."""
     if options.positives == "none":
         return [], np.zeros(0, dtype=int)
     if options.positives == "eda":
@@ -434,11 +435,11 @@ def _augmented(
 
 
 def _synonyms(options: PoneOptions) -> Synonyms | None:
-    """Return the source of synonyms; None, with a warning, without the slice."""
+    """Return the source of synonyms; warn and return None without the slice."""
     if options.synonyms == "none":
         return None
     try:
         return wordnet_synonyms()
     except FileNotFoundError:
-        log.warning("%s is not here: augmented responses get no synonyms", SLICE)
+        log.warning("%s is missing: augmented responses are made without synonyms", SLICE)
         return None

@@ -1,8 +1,9 @@
-"""Training of RADE on human-rated pairs of response and reference (`evaluation/training/rade_data.py`).
+"""Training of RADE on human ratings of responses and references (`evaluation/training/rade_data.py`).
 
-Two networks: "full", the paper's, on an encoder-decoder or encoder of transformers; "lite", on frozen sentence vectors
-and surface features. Two stages take two configs: the first with `stage: 1` on other rated data, the second starting
-from it. The released pairs have no licence, so weights trained on them must not be distributed.
+There are two networks: "full", as in the paper, on an encoder-decoder or encoder of transformers; and "lite", on frozen
+sentence vectors and surface features. Two-stage training takes two configs: the first with `stage: 1` on other rated
+data, the second starting from it. The released pairs have no licence, so weights trained on them must not be
+distributed.
 """
 
 from __future__ import annotations
@@ -47,23 +48,22 @@ INPUTS = "inputs.safetensors"
 
 
 class RadeOptions(InputModel):
-    """RADE's own config keys; numbers in brackets are fact sheet sections.
+    """Options of RADE; numbers in brackets are sections of the fact sheet.
 
     Attributes:
         rated: files of rated pairs, relative to the data folder.
-        licence: licence of these files, for the model card.
+        licence: licence of the rated files, for the model card.
         network: "lite" or "full".
-        stage: 1: references need no scores, L = MSE_a + GEN; 2: the complete loss (3).
-        reference, generation, ranking: weights of MSE_h, GEN and PR; of MSE_a it is 1. The lite network has no GEN.
-        symmetric: PR in both directions.
-        split: "contexts": each pair once, no context in two parts; "rows": rows of the release at random, which leaks,
-            for comparison with published figures only.
-        folds, fold, fold_seed: number of folds of contexts, the held-out test fold (−1: none), and the seed of the
-            folds.
-        held_out: share of the other contexts for validation, rounded to one in 2, 3, 4, …; 0: train on all and keep the
-            last weights.
-        chosen_by: validation measure that selects the best weights: "correlation", the mean of Pearson and Spearman of
-            s_a (3), or "error", its squared error, which is more stable on few pairs.
+        stage: 1: references without scores, L = MSE_a + GEN; 2: the complete loss (3).
+        reference, generation, ranking: weights of MSE_h, GEN and PR relative to MSE_a. The lite network has no GEN.
+        symmetric: apply PR in both directions.
+        split: "contexts": each pair once, no context in two parts; "rows": random rows of the release, which leaks;
+            only for comparison with published results.
+        folds, fold, fold_seed: number of folds by context, test fold (−1: none), and seed of the folds.
+        held_out: share of the remaining contexts for validation, rounded to 1/2, 1/3, 1/4, …; 0: train on all and keep
+            the last weights.
+        chosen_by: validation measure that selects the best weights: "correlation": mean of Pearson and Spearman of s_a
+            (3); "error": its squared error, more stable on few pairs.
         axes, hidden, members: settings of the lite network.
         dropout: dropout of either network.
     """
@@ -89,7 +89,7 @@ class RadeOptions(InputModel):
 
     @property
     def weights(self) -> RadeWeights:
-        """Weights of the loss in the configured stage."""
+        """Loss weights of the configured stage."""
         second = self.stage == 2
         return RadeWeights(
             reference=self.reference if second else 0,
@@ -100,14 +100,14 @@ class RadeOptions(InputModel):
 
 
 class LiteBatch:
-    """Batch of (B, V, d) sentence vectors, (B, S) surface features and (B, 2) ratings s_h and s_a."""
+    """Sentence vectors (B, V, d), surface features (B, S) and ratings (B, 2) of s_h and s_a."""
 
     def __init__(self, vectors: Tensor, surface: Tensor, scores: Tensor) -> None:
         self.vectors, self.surface, self.scores = vectors, surface, scores
 
 
 class LiteNetwork(RadeLite):
-    """`RadeLite` with its loss; members are trained independently."""
+    """`RadeLite` with its loss; ensemble members are trained independently."""
 
     def __init__(self, options: RadeOptions, width: int) -> None:
         super().__init__(
@@ -122,13 +122,13 @@ class LiteNetwork(RadeLite):
         self.options = options
 
     def scored(self, batch: LiteBatch) -> Tensor:
-        """Return (B, 2) ŝ_h and ŝ_a."""
+        """Return the predicted scores (ŝ_h, ŝ_a), (B, 2)."""
         return self(batch.vectors.to(self.mean.device), batch.surface.to(self.mean.device))
 
     def loss(self, batch: LiteBatch) -> ExampleLoss:
         """Return the members' mean loss, divided by the variance of s_a.
 
-        The division makes the learning rate independent of the rating scale.
+        This makes the learning rate independent of the rating scale.
         """
         device = self.mean.device
         scores, weights = batch.scores.to(device), self.options.weights
@@ -137,13 +137,13 @@ class LiteNetwork(RadeLite):
         return ExampleLoss(torch.stack(losses).sum() / self.scale[1] ** 2, len(scores))
 
     def dumped(self) -> bytes:
-        """Return the buffers computed from training data: axes, means, spreads, scale."""
+        """Return buffers computed from the training data: axes, means, spreads, scale."""
         from safetensors.torch import save
 
         return save({name: buffer.contiguous() for name, buffer in self.named_buffers()})
 
     def take(self, dumped: bytes) -> None:
-        """Restore the buffers of `dumped`."""
+        """Load buffers saved by `dumped`."""
         from safetensors.torch import load as read
 
         for name, value in read(dumped).items():
@@ -151,7 +151,7 @@ class LiteNetwork(RadeLite):
 
 
 class FullNetwork(nn.Module):
-    """`RadeNetwork` with its tokenizer and its loss."""
+    """`RadeNetwork` with its tokenizer and loss."""
 
     def __init__(self, config: BackboneConfig, options: RadeOptions) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ class FullNetwork(nn.Module):
             lora = LoraConfig(
                 r=config.rank, lora_alpha=config.alpha, lora_dropout=config.dropout, target_modules="all-linear"
             )
-            get_peft_model(model, lora)  # inserts adapters into the model's layers in place
+            get_peft_model(model, lora)  # inserts adapters in place
         self.network = RadeNetwork(model, options.dropout)
         self.tokenizer, self.options = loaded.tokenizer, options
         self.most = min(MAX_TOKENS, config.max_tokens)
@@ -179,7 +179,7 @@ class FullNetwork(nn.Module):
         return padded(rows, pad).to(device), mask.to(device)
 
     def scored(self, batch: Sequence[RatedPair]) -> Tensor:
-        """Return (B, 2) ŝ_h and ŝ_a."""
+        """Return the predicted scores (ŝ_h, ŝ_a), (B, 2)."""
         rows = [pair_tokens(self.tokenizer, pair.context, pair.reference, pair.response, self.most) for pair in batch]
         return self.network(*self._padded(rows))
 
@@ -202,7 +202,7 @@ class FullNetwork(nn.Module):
 
 
 class RatedExamples(Examples):
-    """Rated pairs of one part.
+    """Rated pairs of one part of the data.
 
     Inputs of the lite network are computed once.
     """
@@ -230,7 +230,7 @@ _REMEMBERED: ContextVar[TextCache | None] = ContextVar("remembered", default=Non
 
 @contextmanager
 def texts_remembered(shared: TextCache) -> Iterator[None]:
-    """Share encodings between several trainings, on the device of `shared`."""
+    """Share text vectors between trainings, on the device of `shared`."""
     before = _REMEMBERED.set(shared)
     try:
         yield
@@ -249,16 +249,18 @@ class RadeTraining(LearnedMetric):
     def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
         options: RadeOptions = config.metric_options
         problems = {
-            f"rated[{k}]": f"there is no {config.path(name)}; give the folder that holds it with --data"
+            f"rated[{k}]": f"{config.path(name)} does not exist; give its folder with --data"
             for k, name in enumerate(options.rated)
             if not config.path(name).exists()
         }
         if options.fold >= options.folds:
-            problems["fold"] = f"it is {options.fold}, and there are {options.folds} folds, from 0"
+            problems["fold"] = f"fold is {options.fold}; it must be below the number of folds, {options.folds}"
         if not options.held_out and (config.optimiser.patience or config.optimiser.plateau != 1):
-            problems["held_out"] = "at 0 nothing is validated, so optimiser.patience must be 0 and optimiser.plateau 1"
+            problems["held_out"] = (
+                "with 0 there is no validation, so optimiser.patience must be 0 and optimiser.plateau 1"
+            )
         if options.network == "lite" and config.backbone != BackboneConfig():
-            problems["network"] = "the lite network reads frozen MiniLM only; leave backbone out, or say full"
+            problems["network"] = "the lite network only reads frozen MiniLM; omit backbone or use the full network"
         return problems
 
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
@@ -269,7 +271,7 @@ class RadeTraining(LearnedMetric):
         parts = parted([pair for file in files for pair in (file.rows if rows else file.pairs)], options)
         for name in ("train", "validation") if options.held_out else ("train",):
             if len(parts[name]) < 2:
-                raise CorpusError(f"the {name} part holds {len(parts[name])} rated pairs; give more")
+                raise CorpusError(f"the {name} part has only {len(parts[name])} rated pairs; give more")
         lite: dict[str, LiteBatch | None] = dict.fromkeys(parts)
         dumped = {}
         if options.network == "lite":
@@ -314,7 +316,7 @@ class RadeTraining(LearnedMetric):
         return network
 
     def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
-        """Measure correlations and squared error of s_a.
+        """Compute correlations and squared error of s_a.
 
         `loss`, which selects the best weights, follows `chosen_by`.
         """
@@ -335,9 +337,9 @@ class RadeTraining(LearnedMetric):
 
 
 def parted(pairs: Sequence[RatedPair], options: RadeOptions) -> dict[str, list[RatedPair]]:
-    """Return train, validation and test parts.
+    """Split the pairs into training, validation and test parts.
 
-    No context is in two parts, unless rows are split.
+    Unless rows are split, no context is in two parts.
     """
     dealt = leaking_folds if options.split == "rows" else grouped_folds
     test: list[RatedPair] = []
@@ -357,7 +359,7 @@ def parted(pairs: Sequence[RatedPair], options: RadeOptions) -> dict[str, list[R
 
 
 def predicted(network: LiteNetwork | FullNetwork, examples: RatedExamples, batch_size: int = 64) -> np.ndarray:
-    """Return (N,) ŝ_a, not clipped."""
+    """Return the predictions ŝ_a, (N,), not clipped."""
     network.eval()
     with torch.no_grad():
         parts = [network.scored(batch)[:, 1].cpu() for batch in examples.in_order(batch_size)]
@@ -371,7 +373,7 @@ def lite_batch(pairs: Sequence[RatedPair], shared: TextCache) -> LiteBatch:
 
 
 def _scores(pairs: Sequence[RatedPair]) -> Tensor:
-    """Return (N, 2) human ratings s_h and s_a; NaN for a missing s_h."""
+    """Return human ratings (s_h, s_a), (N, 2); NaN for a missing s_h."""
     rating_pairs = [(pair.reference_score, pair.score) for pair in pairs]
     return torch.tensor([(float("nan") if h is None else h, a) for h, a in rating_pairs]).reshape(-1, 2)
 

@@ -144,12 +144,12 @@ def test_finished_pairs_are_learned_from_and_never_shipped(folder, lite, tmp_pat
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"corpora": False}, "one of the two must be given"),
-        ({"files": {"train": "small.jsonl", "validation": "small.jsonl"}}, "one of the two"),
+        ({"corpora": False}, "give either corpora"),
+        ({"files": {"train": "small.jsonl", "validation": "small.jsonl"}}, "give either corpora"),
         ({"corpora": False, "files": {"train": "small.jsonl"}}, "both train and validation"),
         ({"mnli": "nowhere.txt"}, r"options\.mnli cannot be used here: there is no file"),
-        ({"pairs": {"n_mnli": 5}}, "options.mnli must name"),
-        ({"backbone": {"learns": "adapters"}}, "lite needs backbone.learns of frozen"),
+        ({"pairs": {"n_mnli": 5}}, "options.mnli must be"),
+        ({"backbone": {"learns": "adapters"}}, "lite requires backbone.learns: frozen"),
         ({"pairs": {"p_dull": 2}}, "p_dull"),
     ],
 )

@@ -175,10 +175,10 @@ def test_what_a_file_of_pairs_must_have(tmp_path):
         pairs_read(path)
     table = tmp_path / "pairs.tsv"
     table.write_text("sentence1\tsentence2\na\tb\n")
-    with pytest.raises(CorpusError, match="no column gold_label"):
+    with pytest.raises(CorpusError, match="lacks the column gold_label"):
         pairs_read(table)
     table.write_text("gold_label\tsentence1\tsentence2\nneutral\ta\n")
-    with pytest.raises(CorpusError, match="line 2: 2 columns, where the first line has 3"):
+    with pytest.raises(CorpusError, match="line 2: 2 columns, but the header has 3"):
         pairs_read(table)
     with pytest.raises(ValueError, match=r"pairs\.csv: files of pairs end in"):
         pairs_write(tmp_path / "pairs.csv", [])

@@ -81,7 +81,7 @@ def test_a_random_negative_is_another_reply() -> None:
     drawn = [random_negatives(["a", "b", "c", "a"], seed) for seed in range(60)]
     assert {row[0] for row in drawn} == {"b", "c"}
     assert {row[1] for row in drawn} == {"a", "c"}
-    with pytest.raises(ValueError, match="1 different replies"):
+    with pytest.raises(ValueError, match="1 distinct replies"):
         random_negatives(["a", "a"], 0)
 
 

@@ -151,7 +151,7 @@ def test_ruber_learns_its_sentences_and_scores_replies_whatever_stands_beside_th
     np.testing.assert_allclose(together, alone, atol=1e-6)
     assert together[0] != together[1]  # the older utterance is read too
     assert metric.scored([ReplyInContext(("?",), "zxqv!")], TextCache())["mine_bot"][0] > 0
-    with pytest.raises(ValuesError, match="say negatives: random or bm25"):
+    with pytest.raises(ValuesError, match="use negatives: random or bm25"):
         config(folder, **options)
     with pytest.raises(ValuesError, match="15 is odd"):
         config(folder, negatives="bm25", **{**options, "sentence_width": 15})

@@ -205,13 +205,13 @@ def test_the_lite_network_begins_without_scores_of_references(folder):
 
 
 def test_options_that_cannot_be_are_told(folder):
-    with pytest.raises(ValuesError, match=r"there is no .*other.jsonl"):
+    with pytest.raises(ValuesError, match=r"other.jsonl does not exist"):
         config_check(values(rated=["other.jsonl"]), folder)
-    with pytest.raises(ValuesError, match="there are 4 folds"):
+    with pytest.raises(ValuesError, match="below the number of folds, 4"):
         config_check(values(fold=4), folder)
-    with pytest.raises(ValuesError, match="no corpora"):
+    with pytest.raises(ValuesError, match="takes no corpora"):
         config_check({**values(), "data": {"corpora": [{"path": "everyday"}]}}, folder)
-    with pytest.raises(ValuesError, match="its corpora"):
+    with pytest.raises(ValuesError, match="give at least one corpus"):
         config_check({"name": "x", "metric": "pone"}, folder)
 
 
@@ -332,13 +332,13 @@ def test_scores_of_several_qualities_and_scales_are_averaged_on_1_to_5(tmp_path)
     assert [pair.context for pair in second.pairs] == [("Yo.",)]
     assert second.skipped == {NO_REFERENCE_SCORE: 1, OTHER_SCALE: 1}
     (tmp_path / "b").write_text(json.dumps(row))
-    with pytest.raises(ValueError, match="only `stage: 1` does without"):
+    with pytest.raises(ValueError, match="only `stage: 1` needs none"):
         rated_pairs_read(tmp_path / "b")
 
 
 def test_a_file_without_pairs_says_what_is_wrong(tmp_path):
     (tmp_path / "a").write_text('{"context": ["Hi"], "output": "", "reference": "x", "s_output": 1}')
-    with pytest.raises(ValueError, match=r"has no rated pair; line 1: .*response is ''"):
+    with pytest.raises(ValueError, match=r"has no rated pairs; line 1: .*response is ''"):
         rated_pairs_read(tmp_path / "a")
 
 
@@ -353,7 +353,7 @@ def test_folds_keep_a_context_together_and_differ_by_seed():
     assert (np.bincount(folds) == 6).all()
     assert (folds == grouped_folds(pairs, 5, seed=1)).all()
     assert (folds != grouped_folds(pairs, 5, seed=2)).any()
-    with pytest.raises(ValueError, match="10 contexts cannot be dealt into 11 folds"):
+    with pytest.raises(ValueError, match="10 contexts cannot be split into 11 folds"):
         grouped_folds(pairs, 11, seed=1)
 
 
