@@ -174,7 +174,7 @@ def test_scores_as_texts_are_read_as_numbers_or_named() -> None:
         Ratings.from_frame(frame.assign(quality=["good", "bad", "good", "x"]))
     decimal = Ratings.from_frame(frame.assign(quality=["1", "3,5", "2", "NA"]))
     np.testing.assert_equal(decimal.answers["quality"], [1, 3.5, 2, np.nan])
-    with pytest.raises(ValueError, match=r"row 2, column quality is '3;5'; a number such as 3.5"):
+    with pytest.raises(ValueError, match=r"row 2, column quality is '3;5'; it must be a number such as 3.5"):
         Ratings.from_frame(frame.assign(quality=["1", "3;5", "2", "NA"]))
 
 

@@ -164,7 +164,7 @@ def test_a_wrong_cell_costs_itself_or_its_conversation_and_is_named(tmp_path: Pa
         ("c1,b,0,human", "c1,b,x,human", "turn is 'x'; it must be a number"),
         ("c1,b,0,human", "c1,b,0,nobody", "speaker is 'nobody'; it must be human or bot"),
         ("hello you,1", "hello you,2", "vote is '2'; it must be -1, 0 or 1"),
-        ("hello you,1", "hello, you,1", "the row has 7 cells; the header has 6; chat 'c0' is left out"),
+        ("hello you,1", "hello, you,1", "the row has 7 cells; the header has 6; chat 'c0' is skipped"),
     ):
         (tmp_path / "messages.csv").write_text(messages.replace(old, new, 1))
         study = confab.read(tmp_path / "messages.csv")

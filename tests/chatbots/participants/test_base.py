@@ -17,7 +17,7 @@ def test_a_participant_goes_by_its_kind():
         participant_get("replayd")
     with pytest.raises(BotError, match="use replayed without a bot"):
         participant_get("replayed:eliza")
-    with pytest.raises(BotError, match="write prompted:BOT"):
+    with pytest.raises(BotError, match="use prompted:BOT"):
         participant_get("prompted")
     one = participant_get("prompted:smollm2")
     assert (one.kind, one.bot, one.title) == ("prompted", "smollm2", "Prompted: smollm2")

@@ -69,7 +69,7 @@ def test_the_loose_ends_of_real_files_are_accepted(data: dict[str, Any]) -> None
         (without("bot"), "bot is missing"),
         (without("dialogue_id"), "dialogue_id is missing"),
         ({**GOOD, "turns": []}, "turns is []; it must be a list of at least one turn"),
-        ({**GOOD, "turns": ["hi"]}, "turns[0] is a text; an object"),
+        ({**GOOD, "turns": ["hi"]}, "turns[0] is a text; it must be an object"),
         (
             {**GOOD, "turns": [{"speaker": "Bot", "text": "x"}]},
             "turns[0].speaker is \"Bot\"; it must be 'human' or 'bot'",
@@ -78,15 +78,15 @@ def test_the_loose_ends_of_real_files_are_accepted(data: dict[str, Any]) -> None
         ({**GOOD, "turns": [{"speaker": "bot", "text": "x", "vote": 2}]}, "turns[0].vote is 2; it must be -1, 0 or 1"),
         ({**GOOD, "turns": [{"speaker": "human", "text": "x", "vote": 1}]}, "turns[0].vote is 1 on a human turn"),
         ({**GOOD, "turns": [{"speaker": "bot", "text": "a\x00b"}]}, "turns[0].text contains the character U+0000"),
-        ({**GOOD, "turns": [{"speaker": "bot", "text": "\ud800"}]}, "turns[0].text holds half a surrogate pair"),
+        ({**GOOD, "turns": [{"speaker": "bot", "text": "\ud800"}]}, "turns[0].text contains half a surrogate pair"),
         ({**GOOD, "ratings": {}}, "ratings is {}; it must be a list"),
         ({**GOOD, "ratings": [{"quality": "5"}]}, 'ratings[0].quality is "5"; it must be a number'),
-        ({**GOOD, "ratings": [{"quality": True}]}, "ratings[0].quality is true; a number"),
+        ({**GOOD, "ratings": [{"quality": True}]}, "ratings[0].quality is true; it must be a number"),
         ({**GOOD, "ratings": [{"quality": float("nan")}]}, "it must be a finite number"),
         ({**GOOD, "ratings": [{"1st": 3}]}, 'a dimension "1st"; it must begin with a letter'),
         ({**GOOD, "ratings": [{"a b": 3, "A-B": 3}]}, "twice, in different spellings"),
         ({**GOOD, "bot": "b" * 101}, "bot has 101 characters; at most 100"),
-        ({**GOOD, "dialogue_id": "d" * 198}, "at most 200 are possible"),
+        ({**GOOD, "dialogue_id": "d" * 198}, "at most 200 are allowed"),
     ],
 )
 def test_what_is_wrong_is_named_with_what_would_be_right(data: Any, told: str) -> None:
@@ -135,7 +135,7 @@ def test_a_short_gzip_that_breaks_off_is_read_as_far_as_it_goes(tmp_path: Path) 
     items = list(format_for(path).read(path))
     assert [type(item) for item in items[-2:]] == [Record, Skipped]
     path.write_bytes(whole[:15])
-    with pytest.raises(ValueError, match=r"cut.jsonl.gz is a damaged gzip, of which nothing"):
+    with pytest.raises(ValueError, match=r"cut.jsonl.gz is a damaged gzip file without readable data"):
         format_for(path)
     path.write_bytes(b"")
     with pytest.raises(ValueError, match=r"cut.jsonl.gz is empty"):
