@@ -222,11 +222,12 @@ def _unusable_reason(folder: Path) -> str | None:
     weights = {path.name for path in folder.glob("*.safetensors")}
     if (folder / "adapter_config.json").is_file() and weights <= {"adapter_model.safetensors"}:
         return (
-            f"{folder} holds an adapter; merge it into its base model (peft: `merge_and_unload`) and name the folder "
+            f"{folder} contains an adapter; merge it into its base model (peft: `merge_and_unload`) and name the "
+            "folder "
             "of the merged model"
         )
     if not weights and (files := sorted(folder.glob("*.gguf"))):
-        return f"{folder} holds {files[0].name}; set `kind: gguf` and name that file"
+        return f"{folder} contains {files[0].name}; set `kind: gguf` and name that file"
     try:
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -236,7 +237,7 @@ def _unusable_reason(folder: Path) -> str | None:
     return None
 
 
-NEEDS_CODE = "needs code of its own, which Confab never runs; use a model type of transformers, or an endpoint"
+NEEDS_CODE = "needs custom code, which Confab never runs; use a model type of transformers, or an endpoint"
 
 
 def _is_known_type(model_type: str) -> bool:

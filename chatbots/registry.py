@@ -1,4 +1,4 @@
-"""Registries with discovery: one file in a folder, one decorated class per file.
+"""Registries with discovery of one decorated class per file in a folder.
 
 `Registry` serves bots here, metrics in `evaluation` and protocols, rules and exporters in `webapp`.
 """
@@ -20,7 +20,7 @@ C = TypeVar("C", bound=type)
 
 
 class UnknownName(KeyError):
-    """Error for a name that is not registered; the message suggests the nearest ones."""
+    """Error for an unregistered name; suggests the nearest ones."""
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -177,7 +177,7 @@ def bot_load(name: str, device: str = "cpu") -> Bot:
 
 
 class PluginError(ImportError):
-    """Error in a plug-in module that cannot be imported; names the module and the reason."""
+    """Error for a plug-in module that cannot be imported, with the reason."""
 
 
 def plugins_import(modules: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""Descriptions of pydantic types in words, and locations of errors in a model."""
+"""Descriptions of pydantic types in words, and error locations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Validation of untrusted input by pydantic models that reports all mistakes at once.
+"""Validation of untrusted input with pydantic, reporting all errors at once.
 
 A model describes keys and values from outside: a YAML file, a socket frame, a form's JSON, a command's argument.
 

@@ -42,7 +42,7 @@ T = TypeVar("T")
 
 
 class EntriesError(ValueError):
-    """Error in a YAML file; the message names the file, the entry and the fix."""
+    """Error in a YAML file, naming file, entry and fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +296,7 @@ def _entries(path: Path, noun: str) -> list[Any]:
     if not isinstance(entries, list):
         raise EntriesError(
             f"{path} must hold a list of {noun}s, each beginning with a hyphen; "
-            f"it holds a {'mapping' if isinstance(entries, dict) else type(entries).__name__}"
+            f"it contains a {'mapping' if isinstance(entries, dict) else type(entries).__name__}"
         )
     return entries
 

@@ -52,7 +52,7 @@ class Standing:
 
     @property
     def summary(self) -> str:
-        """The median and its sets as text."""
+        """The median and its data sets, as text."""
         return f"median {self.median_text} of {self.sets}"
 
     @property

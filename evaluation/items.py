@@ -95,7 +95,7 @@ Said = Annotated[Text, AfterValidator(_not_blank)]
 
 
 class ReplyItem(InputModel, extra="ignore"):
-    """One reply in its context.
+    """A reply with its context.
 
     Attributes:
         id: name within its source.

@@ -348,9 +348,9 @@ class Ratings:
 
     @cached_property
     def shared(self) -> np.ndarray | None:
-        """(k,) object rated by several people, or None.
+        """(k,) rated objects that raters share, or None.
 
-        The context, or else the conversation. None if each was rated once.
+        These are contexts, otherwise conversations; None if no conversation was rated twice.
         """
         if self.context is None and self.n_conversations == len(self):
             return None

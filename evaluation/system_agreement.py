@@ -265,7 +265,10 @@ def _draws(cells: SystemCells, pairs: SystemPairs, weights: np.ndarray) -> dict[
 
 
 def _accuracy(people: np.ndarray, metric: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return pairwise accuracy and the number of human ties, (B,) each, from (B, P) differences."""
+    """Return pairwise accuracy and number of human ties, (B,) each.
+
+    Differences are (B, P).
+    """
     people_signs, metric_signs = np.sign(clear_rounding(people)), np.sign(clear_rounding(metric))
     ordered = (people_signs != 0) & np.isfinite(people_signs)
     n = ordered.sum(axis=1)

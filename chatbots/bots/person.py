@@ -64,7 +64,7 @@ class PersonBot(ConfiguredBot):
 
 
 def people_among(names: Collection[str]) -> list[str]:
-    """Return the names of human partners; unregistered names are left out."""
+    """Return the names of human partners; unregistered names are omitted."""
     return [name for name in names if name in bots and bots.get(name).kind == PERSON]
 
 

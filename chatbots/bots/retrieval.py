@@ -1,4 +1,4 @@
-"""Retrieval bot that replies like a speaker in the most similar corpus situation.
+"""Bot that replies like a speaker in the most similar corpus situation.
 
 Every pair of neighbouring utterances of the corpus is a situation (up to three utterances) and its
 reply. Situations are ranked by cosine similarity of sentence vectors (Reimers and Gurevych 2019). The last utterance

@@ -56,7 +56,7 @@ class EncoderSpace:
         self._corpus = corpus
 
     def similarity(self, texts: Sequence[str]) -> np.ndarray:
-        """Return cosines of N texts with the U corpus texts, (N, U)."""
+        """Compute cosines of N texts with the U corpus texts, (N, U)."""
         return self._encode(texts) @ self._corpus.T
 
 
@@ -70,7 +70,7 @@ class LexicalSpace:
         self._corpus = self._vectoriser.fit_transform(texts)
 
     def similarity(self, texts: Sequence[str]) -> np.ndarray:
-        """Return cosines of N texts with the U corpus texts, (N, U)."""
+        """Compute cosines of N texts with the U corpus texts, (N, U)."""
         return (self._vectoriser.transform(texts) @ self._corpus.T).toarray()
 
 

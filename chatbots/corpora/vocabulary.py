@@ -317,7 +317,7 @@ class Vocabulary:
         return [find(token, UNK) for token in tokens]
 
     def tokens(self, ids: Sequence[int]) -> list[str]:
-        """Return the word of each id.
+        """Convert ids to words.
 
         Raises:
             VocabularyError: for an id that is not between 0 and `len(self)` − 1.

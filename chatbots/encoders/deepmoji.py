@@ -7,8 +7,8 @@ The conversion of text to word ids is our own code after Felbo et al. (2017) and
 Python 3 are kept, because the published results depend on them:
 
 - elongated words ("soooo") are not shortened, because a test for ASCII always fails;
-- its pattern for emoji matches none of the pairs it was written for; an emoji is still one token, because any
-character that no other pattern matches is a token of its own;
+- its pattern for emoji matches none of the pairs it was written for; an emoji is still one token, because any character
+that no other pattern matches is a separate token;
 - an e-mail address becomes the token of mentions, because it contains "@" and a word.
 
 One deviation: the port converts symbols to ASCII with the package text-unidecode; a table here covers common

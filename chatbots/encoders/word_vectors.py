@@ -261,9 +261,9 @@ class TextWords:
 
     @classmethod
     def from_vectors(cls, x: np.ndarray) -> TextWords | None:
-        """Summarise the word vectors of a text, (n, D).
+        """Build a summary from a text's word vectors, (n, D).
 
-        None if all are zero.
+        Returns None if all are zero.
         """
         rows = unit_rows(x)
         if not len(rows):

@@ -72,7 +72,7 @@ def quantise_projection(model: nn.Module) -> None:
     """Replace a model's projection by an `Int8Linear`.
 
     Raises:
-        ValueError: the model has no projection of its own.
+        ValueError: the model has no separate projection.
     """
     for owner in (getattr(model, "decoder", None), model):
         linear = getattr(owner, "project", None)

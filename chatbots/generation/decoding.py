@@ -226,7 +226,7 @@ def sample(
 
 
 def forbid(logits: Tensor, everywhere: Sequence[int], by_row: Iterable[Iterable[int]]) -> None:
-    """Set forbidden logits, (R, V), to −inf, in place."""
+    """Set logits (R, V) of forbidden tokens to −inf, in place."""
     if everywhere:
         logits[:, list(everywhere)] = -torch.inf
     pairs = [(row, token) for row, banned in enumerate(by_row) for token in banned]

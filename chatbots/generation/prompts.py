@@ -208,7 +208,7 @@ class Prompts:
     def _takes_system(self) -> bool:
         """Return True if the template includes a system prompt.
 
-        Some reject or drop it.
+        Some templates reject or ignore it.
         """
         try:
             user = [{"role": "user", "content": "a"}]

@@ -115,7 +115,7 @@ class BeamSearch:
     def n_slots(self) -> int:
         """Number of replies in progress.
 
-        The next logits have `beam` rows for each.
+        Each takes `beam` rows of the next logits.
         """
         return len(self._slots)
 

@@ -59,10 +59,7 @@ class DialogueModel(nn.Module, ABC):
 
     @abstractmethod
     def step(self, tokens: Tensor, state: DecoderState) -> tuple[Tensor, DecoderState]:
-        """Read one token per row, (R,).
-
-        Return the next logits, (R, V), and state.
-        """
+        """Read one token per row, (R,)."""
 
     @torch.no_grad()
     def encode_context(self, batch: DialogueBatch, seeds: Sequence[ReplySeeds] = ()) -> DecoderState:

@@ -223,7 +223,7 @@ class ReplyDecoder(nn.Module):
         self.project = nn.Linear(H_d, embedding.num_embeddings)
 
     def nll(self, h_0: Tensor, targets: TargetUtterances, word_drop: WordDrop) -> Tensor:
-        """Compute −log p of each target with teacher forcing.
+        """Compute each target's negative log-likelihood with teacher forcing.
 
         Args:
             h_0: (M, H_d)
@@ -237,7 +237,7 @@ class ReplyDecoder(nn.Module):
         return tokens_nll(lambda mask: self.project(self.dropout(states[mask])), targets)
 
     def step(self, tokens: Tensor, state: HiddenState) -> tuple[Tensor, HiddenState]:
-        """Read one token per row, (R,); return logits (R, V) and state.
+        """Read a token per row, (R,), and return next logits (R, V) and state.
 
         Without dropout.
         """

@@ -88,7 +88,7 @@ class Worker:
                 self._drivers.remove(driver)
 
     def wake(self) -> None:
-        """Signal that a driver has work.
+        """Notify the worker that a driver has work.
 
         Starts the thread and the watch if needed.
         """

@@ -207,7 +207,7 @@ def _cut_windows(turns: tuple[str, ...], n: int, mode: WindowMode) -> Iterator[t
 
 
 def _padded(rows: Sequence[Sequence[int]], width: int, filler: int) -> np.ndarray:
-    """Pad rows with `filler` to (len(rows), width) int32."""
+    """Pad rows to `width` with `filler`; int32."""
     padded = np.full((len(rows), width), filler, np.int32)
     for row, values in zip(padded, rows, strict=True):
         row[: len(values)] = values

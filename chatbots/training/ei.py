@@ -121,7 +121,7 @@ TOLERANCE = 3.0
 
 
 class EITraining(InputModel):
-    """Settings of EI regularisation (paper, section 3.2).
+    """Config of EI regularisation (paper, section 3.2).
 
     Attributes:
         heads: "both" (EI), "emotion" (EI_emo) or "sentence" (EI_inf).

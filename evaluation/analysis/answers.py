@@ -122,7 +122,7 @@ def dimension_answers(ratings: Ratings, key: str | None = None, bots: Sequence[s
     """Return the distribution of the answers to one question.
 
     Args:
-        key: key of the dimension; None for the one that bots are ranked by.
+        key: key of the dimension; None for the ranking criterion.
         bots: bots to include in any case, in the order that breaks ties.
 
     Raises:

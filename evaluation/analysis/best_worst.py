@@ -32,16 +32,16 @@ from evaluation.stats.resampling import FEWEST_UNITS, jackknife_interval
 from evaluation.stats.zscores import rater_codes
 
 N_SHOWN = 4
-"""Number of replies in one choice."""
+"""Number of replies per choice."""
 FEWEST_REPLIES = 3
-"""Minimum number of replies that both halves of the raters must have seen."""
+"""Minimum number of replies seen by both halves of the raters."""
 N_DIVISIONS = 30
 MOST_UNITS = 200
-"""Maximum number of rater groups; with more raters, groups limit the run time."""
+"""Maximum number of rater groups; more raters are grouped to limit run time."""
 
 
 class BestWorstChoices(OrderedChoices):
-    """Choices as columns of one length: the best, the two between, and the worst."""
+    """Choices as columns of equal length: best, two middle and worst replies."""
 
     implied = ((0, 1), (0, 2), (0, 3), (1, 3), (2, 3))
 
@@ -69,7 +69,7 @@ class BestWorst(ChoiceResults):
 
     Attributes:
         n, n_replies, reliability: as in `ChoiceResults`.
-        scores: all bots, highest score first.
+        scores: scores of all bots, best first.
     """
 
     key: ClassVar[str] = "best_worst"
@@ -95,7 +95,7 @@ class BestWorst(ChoiceResults):
 
 
 def best_worst(choices: BestWorstChoices, *, level: float, seed: int = 0) -> BestWorst:
-    """Return scores and reliability.
+    """Compute scores and reliability.
 
     Args:
         level: confidence level of the intervals.
@@ -165,7 +165,7 @@ def spearman_brown(r: float) -> float:
 def _divisions(n_units: int, seed: int) -> Iterator[np.ndarray]:
     """Yield (n_units,) masks of the first half of the units.
 
-    All splits if there are few, otherwise random ones.
+    Yields all splits if there are few, otherwise random ones.
     """
     if comb(n_units, n_units // 2) <= 2 * N_DIVISIONS:
         for chosen in combinations(range(n_units), n_units // 2):
@@ -182,7 +182,7 @@ def _correlations(
 ) -> np.ndarray:
     """Return (m,) Pearson's r of two rows of means.
 
-    Only columns present in both rows count; NaN if undefined.
+    Only columns with values in both rows count; NaN if undefined.
     """
     in_both = (exposures > 0) & (other_exposures > 0)
     n = in_both.sum(axis=1)

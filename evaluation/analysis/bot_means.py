@@ -99,7 +99,7 @@ class BotMeans:
     is_always_valid: bool = False
 
     def intervals(self, bot: str) -> dict[str, Interval]:
-        """Return by dimension a bot's means."""
+        """Return a bot's mean of each dimension."""
         return {key: row.interval for (name, key), row in self.rows.items() if name == bot}
 
     def to_json(self) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def bot_means(ratings: Ratings, *, level: float | None = None) -> BotMeans:
 
 
 def _mean(ratings: Ratings, mask: np.ndarray, level: float) -> Interval:
-    """Return the mean of the ratings in a mask, (k,), with its interval."""
+    """Return the mean of the masked ratings with its interval; the mask is (k,)."""
     values, scale = ratings.values()[mask], ratings.bounds()
     units = label_codes(ratings.unit[mask].astype(str))
     things = None if ratings.shared is None else label_codes(ratings.shared[mask].astype(str))

@@ -341,7 +341,7 @@ def compare(
     """Compare every pair of bots.
 
     Args:
-        target: one or several dimensions (averaged); None for the one that bots are ranked by.
+        target: one or more dimensions (averaged); None for the ranking criterion.
         alpha: accepted probability of any wrong order among all pairs; None for that of the ratings' level.
         plans: True to plan the sample size of each pair.
         power: power of the plans.

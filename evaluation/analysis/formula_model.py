@@ -1,4 +1,4 @@
-"""Models of ratings by a formula, with raters and items as random effects."""
+"""Formula models of ratings, with raters and items as random effects."""
 
 from __future__ import annotations
 

@@ -191,7 +191,7 @@ def human_bound(
     """Return the mean and maximum correlation between two raters' answers.
 
     Args:
-        key: key of the question; None for the one that models are ranked by.
+        key: key of the question; None for the ranking criterion.
         least: minimum number of items that a pair of raters must share.
         most_pairs: maximum number of pairs; a random sample is used if there are more.
     """
@@ -269,7 +269,7 @@ class GradedBot:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Grades:
-    """Majority grades of all items.
+    """Majority grades of items and bots.
 
     Attributes:
         levels: the grades, lowest first.
@@ -335,7 +335,7 @@ def grades(ratings: Ratings, key: str | None = None) -> Grades:
     """Return majority grades of the items on a question with ordered grades.
 
     Args:
-        key: key of the question; None for the one that models are ranked by.
+        key: key of the question; None for the ranking criterion.
 
     Raises:
         ValueError: if there is no question, or its grades are not whole numbers.

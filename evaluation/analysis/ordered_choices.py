@@ -1,7 +1,7 @@
-"""Choices that put replies to one context in order, and the interface of their results.
+"""Choices that order replies to one context, and the interface of their results.
 
-A choice orders the replies that a rater read, all of them or some pairs. Each kind is a subclass of `OrderedChoices`;
-its results are a subclass of `ChoiceResults`. A study protocol names the kind in its `ReplyOrder`.
+A choice orders all or some pairs of the replies that a rater read. Each kind of choice subclasses `OrderedChoices`, and
+its results `ChoiceResults`. A study protocol names the kind in its `ReplyOrder`.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from evaluation.stats.means import Interval
 
 @dataclass(frozen=True, slots=True)
 class BotTable:
-    """Table with a row for each bot.
+    """Table with one row per bot.
 
     Attributes:
         id: name of its CSV file.
         columns: titles of the columns after the bot.
-        rows: id of a bot, then an interval or a count for each column.
+        rows: bot id, then an interval or count per column.
         method: explanation below the table.
     """
 
@@ -35,17 +35,17 @@ class BotTable:
 
 
 class ChoiceResults(ABC):
-    """Results of one kind of choices, as a frozen dataclass of the fields below and more.
+    """Results of one kind of choices; subclasses are frozen dataclasses.
 
     Attributes:
         key: field of the results in JSON.
-        activity: verb phrase for what people did; `{n}` is the number of choices.
+        activity: verb phrase for people's task; `{n}` is the number of choices.
         method: sentences on what a choice implies.
         n: number of choices.
         n_replies: number of distinct replies.
         reliability: reliability of the reply scores, by Spearman and Brown; its `n` counts replies.
-        model: name of the model of `strengths`; empty if there is none.
-        model_method: sentence on it.
+        model: name of the model of `strengths`, or empty.
+        model_method: sentence about the model.
     """
 
     __slots__ = ()
@@ -61,18 +61,18 @@ class ChoiceResults(ABC):
     def strengths(self) -> Mapping[str, Interval]:
         """Return the log strength of each bot relative to the average bot.
 
-        Empty if the kind has no model of its own, so that the implied pairs give the strengths.
+        Empty without a separate model; strengths then come from the implied pairs.
         """
         return {}
 
     @abstractmethod
     def table(self, level: float) -> BotTable:
-        """Return the table of the bots; `level` is the confidence level of the intervals."""
+        """Return the table of bots, with intervals at confidence `level`."""
 
 
 @dataclass(frozen=True, eq=False)
 class OrderedChoices(ABC):
-    """Choices as columns of one length; the replies of a row are in the order that its answers are stored in.
+    """Choices as columns of equal length, with replies in stored order.
 
     Attributes:
         reply: (k, n) names of the replies.
@@ -98,9 +98,9 @@ class OrderedChoices(ABC):
 
     @classmethod
     def n_shown(cls) -> int:
-        """Return the number of replies in one choice."""
+        """Return the number of replies per choice."""
         return 1 + max(column for pair in cls.implied for column in pair)
 
     @abstractmethod
     def results(self, *, level: float, seed: int = 0) -> ChoiceResults:
-        """Return the results; `level` is the confidence level of the intervals, `seed` that of the resampling."""
+        """Return results with intervals at confidence `level`; `seed` is for resampling."""

@@ -51,7 +51,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class PairSpread:
-    """Spread of two bots' ratings.
+    """Standard deviation and correlation of two bots' ratings.
 
     Attributes:
         sd: standard deviation of a rating around its bot's mean, root mean square of the two bots, in points.

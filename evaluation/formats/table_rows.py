@@ -214,7 +214,7 @@ def table_notes(path: Path) -> list[Note]:
 def _lines(path: Path, damage: list[Skipped]) -> Iterator[str]:
     """Yield lines for the CSV reader.
 
-    Invalid UTF-8 becomes surrogates, which `text_problem` detects later.
+    Invalid UTF-8 is decoded to surrogates, which `text_problem` detects later.
     """
     for item in byte_lines(path):
         if isinstance(item, Skipped):

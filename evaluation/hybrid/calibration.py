@@ -107,7 +107,7 @@ rises.
 
 @dataclass(frozen=True, slots=True)
 class Interval95:
-    """Expected mean of a bot, with its 95 % interval.
+    """Predicted mean of a bot with its 95 % interval.
 
     Attributes:
         predicted: with each fold's own intercept; the intervals refer to this value.

@@ -194,7 +194,7 @@ class Posterior:
 
 @dataclass(frozen=True, slots=True)
 class ProcessPredictions:
-    """Predictions averaged over the grid, for P vectors.
+    """Predictions for P rating vectors, averaged over the grid.
 
     `level + Σ_b k_b(x) · duals_b`
 
@@ -208,7 +208,7 @@ class ProcessPredictions:
 
 
 class BotGaussianProcess:
-    """Gaussian process of a set of bots.
+    """Gaussian process over bots.
 
     Args:
         means: means of the training bots.

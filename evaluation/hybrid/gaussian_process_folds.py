@@ -120,7 +120,7 @@ class FoldMeans:
         return posterior, process.mu_with(posterior, self.all_bots.x[index], left_out, *noise)
 
     def left_out(self, bot: str, x: np.ndarray, shuffled: np.ndarray | None = None) -> list[np.ndarray]:
-        """Return (P,) predictions of a rated bot by both intercepts.
+        """Predict a rated bot with both intercepts, (P,) each.
 
         The first uses the fold's mu, the second that of all bots.
 
@@ -275,7 +275,7 @@ class ProcessFolds:
         return predicted, shuffled[:, indices]
 
     def _permuted(self, k: int, shuffled: np.ndarray, x: np.ndarray, seed: int) -> list[np.ndarray]:
-        """Return fold k's (P,) predictions by both intercepts."""
+        """Return fold k's predictions with both intercepts, (P,) each."""
         key = (k, seed, x.tobytes())
         if key not in self._known:
             parts = []

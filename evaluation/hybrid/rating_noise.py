@@ -137,7 +137,7 @@ class RatingNoise:
         return np.divide(total, number, out=moved, where=number > 0)
 
     def _effects(self, bots: np.ndarray) -> np.ndarray:
-        """Return the effect of each rating's rater, (R,); 0 where unknown."""
+        """Return the rater effect of each rating, (R,); 0 for unknown raters."""
         keep = bots[self.bot] & (self.rater >= 0)
         if not keep.any():
             return np.zeros(len(self.value))
@@ -329,7 +329,7 @@ def _pooled(value: np.ndarray, bot: np.ndarray, n_bots: int) -> tuple[float, flo
 def _parts(
     raters: _Raters, row: np.ndarray, bot: np.ndarray, known: np.ndarray, rater: np.ndarray, n_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return A Z Zᵀ Aᵀ, A Z_c Z_cᵀ Aᵀ and A Aᵀ, (K, K) each.
+    """Return the noise covariance's terms A Z Zᵀ Aᵀ, A Z_c Z_cᵀ Aᵀ and A Aᵀ, (K, K) each.
 
     Args:
         row, bot: (R,) codes of the ratings.

@@ -39,7 +39,7 @@ LOST_DEGREES = 3
 class ErrorRatio:
     """Ratio of root mean square errors of a fit and a rival.
 
-    Errors are paired by bot; below 1 the fit is better.
+    Errors are paired by bot. Below 1, the fit is better.
 
     Attributes:
         low, high: 95 % interval of Pitman and Morgan; None for fewer than five bots.
@@ -173,7 +173,7 @@ class KeptRivals:
     def from_folds(
         cls, folds: Mapping[str, tuple[FoldMeans, Mapping[str, np.ndarray]]], means: FoldMeans | None
     ) -> KeptRivals | None:
-        """Make stored rivals from the output of `rival_folds`; None without any."""
+        """Convert the output of `rival_folds` for storage; None without rivals."""
         features = {
             name: dict(zip(fitted.all_bots.bots, fitted.all_bots.x, strict=True))
             for name, (fitted, _points) in folds.items()

@@ -40,7 +40,7 @@ def question_score(text: str, tokens: Iterable[str]) -> float:
 
 @register_metric
 class QuestionScore(MetricDefaults):
-    """Question Score -B and -U."""
+    """Question score of the bot and of the participant."""
 
     name = "question"
     languages = ("en",)

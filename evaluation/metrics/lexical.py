@@ -312,7 +312,7 @@ def _readability_columns(speaker: str, whose: str, subject: str) -> tuple[Column
 
 @register_metric
 class Readability(MetricDefaults):
-    """Reading ease and grade -B and -U."""
+    """Reading ease and grade level of the bot's and the participant's turns."""
 
     name = "readability"
     languages = ("en",)

@@ -1,7 +1,7 @@
-"""Reactions of participants: their answers to the bot, and their votes.
+"""Participants' reactions: answers to the bot, and votes.
 
-Counts are used as logarithms or shares, so that one very long message does not dominate a mean. Sentiment comes from
-`emotion.py`; content words from `text_cache.py`. The lists of English phrases are our own.
+Counts are used as logarithms or shares, so that one very long message does not dominate a mean. `emotion.py` provides
+sentiment, `text_cache.py` content words. The lists of English phrases are Confab's own.
 
 Votes: up, down or nothing per bot turn, given while chatting (fact sheet section 1.6).
 """

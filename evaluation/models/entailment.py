@@ -36,7 +36,7 @@ from evaluation.training.inference_pairs import LABELS
 
 @dataclass(frozen=True)
 class NliBatch:
-    """Batch of pairs as texts or (B, d) vectors, with label indices.
+    """Batch of labelled pairs, as texts or vectors (B, d).
 
     Labels are (B,) indices of `LABELS`.
     """

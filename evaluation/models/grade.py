@@ -90,7 +90,7 @@ class GraphAttention(nn.Module):
             nn.init.xavier_uniform_(weight, gain=0.1414)
 
     def forward(self, h: Tensor, adjacency: Tensor) -> Tensor:
-        """Return the nodes' next states, (B, n, d)."""
+        """Update the node states, (B, n, d)."""
         b, n, d = h.shape
         wh = self.w(h).view(b, n, self.heads, d // self.heads)  # (B, n, M, d/M)
         source_score, target_score = ((wh * self.a[0]).sum(-1), (wh * self.a[1]).sum(-1))  # (B, n, M): a·[Wh_i ‖ Wh_j]

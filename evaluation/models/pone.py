@@ -97,7 +97,7 @@ class RecurrentSentences(nn.Module):
         self.gru = nn.GRU(word_width, width // 2, batch_first=True, bidirectional=True)
 
     def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
-        """Return (B, d) vectors of (B, T, W) padded words.
+        """Encode padded words, (B, T, W), to text vectors, (B, d).
 
         `lengths` (B,) are the numbers of words, at least 1 each.
         """

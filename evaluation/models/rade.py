@@ -51,7 +51,7 @@ STAGE_2 = RadeWeights()
 
 
 def ranking_loss(scores: Tensor, response: Tensor, reference: Tensor, *, symmetric: bool = False) -> Tensor:
-    """Return the pairwise ranking loss PR (3).
+    """Compute the pairwise ranking loss PR (3).
 
     PR is the batch mean of −g·log(e^{ŝ_a} / (e^{ŝ_h} + e^{ŝ_a})), with g = 1 where s_h < s_a.
 

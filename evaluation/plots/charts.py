@@ -147,7 +147,7 @@ def _legend(points: Sequence[ScatterPoint], width: float, top: float) -> tuple[l
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """Mean coefficient of a feature, with an interval if known, and the address that it opens."""
+    """Mean coefficient of a feature, with interval if known, and link."""
 
     title: str
     mean: float
@@ -252,7 +252,7 @@ def difference_ends(comparison: Comparison, sign: int) -> tuple[float | None, fl
 
 @dataclass(frozen=True, slots=True)
 class GridCell:
-    """Grid cell with number, colour class and hover text, and the address that it opens."""
+    """Grid cell with number, colour class, hover text and link."""
 
     text: str
     shade: str

@@ -123,7 +123,7 @@ def with_features_of(human: pd.DataFrame, simulated: pd.DataFrame, seed: int) ->
 def _row(
     name: str, fitted_on: Source, applied_to: Source, result: HybridResult | Reason, table: pd.DataFrame
 ) -> BotPrediction:
-    """Return the accuracy of a fit on its own or on other chats.
+    """Return a fit's accuracy on its own or on other chats.
 
     Args:
         table: chats to predict bots from.

@@ -259,7 +259,7 @@ def config_load(path: Path | str, data: Path | str | None = None) -> MetricTrain
 
 
 def config_values(path: Path, above: tuple[Path, ...] = ()) -> Any:
-    """Return a file's values merged with those of its `base`, in the same folder.
+    """Return a file's values merged with those of its `base`, a sibling file.
 
     Args:
         above: files that inherit from this one, to detect cycles.

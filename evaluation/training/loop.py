@@ -109,7 +109,7 @@ def restored(checkpoint: Checkpoint, device: str = "cpu") -> nn.Module:
 
 
 def adam_for(network: nn.Module, config: MetricTrainingConfig) -> torch.optim.Adam:
-    """Return AdamW for the trainable weights, without decay of biases and norms, as for BERT."""
+    """Return AdamW over trainable weights; biases and norms do not decay, as in BERT."""
     optimiser = config.optimiser
     learning = [parameter for parameter in network.parameters() if parameter.requires_grad]
     groups = [

@@ -27,9 +27,9 @@ def fill(folder: Path, **texts: str) -> Path:
 def test_an_adapter_is_to_be_merged(tmp_path: Path) -> None:
     for name, content in json.loads((CASES / "model_lora_adapter.json").read_text())["files"].items():
         (tmp_path / name).write_text(json.dumps(content))
-    assert "holds an adapter; merge it into its base model" in reason_of(tmp_path)
+    assert "contains an adapter; merge it into its base model" in reason_of(tmp_path)
     fill(tmp_path, config__json="{}")  # some tools copy the base model's
-    assert "holds an adapter" in reason_of(tmp_path)
+    assert "contains an adapter" in reason_of(tmp_path)
 
 
 @pytest.mark.parametrize("name", ["model__safetensors", "tokenizer__json", "config__json"])
@@ -42,10 +42,10 @@ def test_a_pointer_of_git_lfs_is_named(tmp_path: Path, name: str) -> None:
 def test_code_of_a_models_own_is_never_run(tmp_path: Path) -> None:
     config = json.loads((CASES / "model_custom_code.json").read_text())["config.json"]
     reason = reason_of(fill(tmp_path, config__json=json.dumps(config)))
-    assert "needs code of its own, which Confab never runs" in reason
+    assert "needs custom code, which Confab never runs" in reason
     assert "trust_remote_code" not in reason
     known = {**config, "model_type": "gpt2"}  # transformers has code for it
-    assert "code of its own" not in reason_of(fill(tmp_path, config__json=json.dumps(known)))
+    assert "custom code" not in reason_of(fill(tmp_path, config__json=json.dumps(known)))
 
 
 def test_a_gguf_file_belongs_to_another_kind(tmp_path: Path) -> None:

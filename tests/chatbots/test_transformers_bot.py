@@ -404,7 +404,7 @@ def test_the_context_leaves_room_for_the_reply(folder_of):
     bot = loaded(folder_of("gpt2"), max_new_tokens=60)  # the model holds 160 tokens
     assert len(prompt_of(bot, said("hello " * 500))) == 100
     assert all(r.text for r in reply(bot, [said("hello " * 500), said("hi")]))
-    with pytest.raises(BotError, match=r"max_new_tokens is 160; .* has room for 160 tokens"):
+    with pytest.raises(BotError, match=r"max_new_tokens is 160; .* has 160 positions"):
         loaded(folder_of("gpt2"), max_new_tokens=160)
 
 
@@ -541,7 +541,7 @@ def test_code_of_the_models_author_is_not_run(folder_of, tmp_path):
     config |= {"model_type": "theirs", "auto_map": {"AutoConfig": "theirs.Config"}}
     (folder / "config.json").write_text(json.dumps(config))
     (folder / "theirs.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\nclass Config: ...\n")
-    with pytest.raises(BotError, match="needs code of its own"):
+    with pytest.raises(BotError, match="needs custom code"):
         TransformersBot(name="b", model=str(folder)).load("cpu")
     assert not (tmp_path / "ran").exists()
 

@@ -1,4 +1,4 @@
-"""Our own format: `{"turns": ["…", …]}` per line of a `.jsonl` or `.jsonl.gz` file.
+"""Confab's own format: `{"turns": ["…", …]}` per line of a `.jsonl` or `.jsonl.gz` file.
 
 Reads one file or a folder of them. A line may also have `id`, `topic`, `split` and `speakers` (one name per turn).
 """

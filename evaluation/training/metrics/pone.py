@@ -419,7 +419,7 @@ def _pairs(dialogues: Sequence[Dialogue], window: int, limit: int) -> list[tuple
 def _augmented(
     pairs: Sequence[tuple[tuple[str, ...], str]], options: PoneOptions, seed: int
 ) -> tuple[list[tuple[tuple[str, ...], str]], np.ndarray]:
-    """Return augmented responses with their queries, and (A,) indices of their source pairs."""
+    """Return augmented responses, their queries, and (A,) source pair indices."""
     if options.positives == "none":
         return [], np.zeros(0, dtype=int)
     if options.positives == "eda":

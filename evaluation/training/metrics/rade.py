@@ -100,7 +100,10 @@ class RadeOptions(InputModel):
 
 
 class LiteBatch:
-    """Sentence vectors (B, V, d), surface features (B, S) and ratings (B, 2) of s_h and s_a."""
+    """Sentence vectors (B, V, d), surface features (B, S) and ratings (B, 2).
+
+    Ratings are s_h and s_a.
+    """
 
     def __init__(self, vectors: Tensor, surface: Tensor, scores: Tensor) -> None:
         self.vectors, self.surface, self.scores = vectors, surface, scores
