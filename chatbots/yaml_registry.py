@@ -295,7 +295,7 @@ def _entries(path: Path, noun: str) -> list[Any]:
         return []
     if not isinstance(entries, list):
         raise EntriesError(
-            f"{path} must hold a list of {noun}s, each beginning with a hyphen; "
+            f"{path} must contain a list of {noun}s, each beginning with a hyphen; "
             f"it contains a {'mapping' if isinstance(entries, dict) else type(entries).__name__}"
         )
     return entries

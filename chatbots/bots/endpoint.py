@@ -161,7 +161,7 @@ class EndpointBot(ConfiguredBot):
                 return str(error)
         for name in (self.options.api_key_env, self.options.fallback_api_key_env):
             if name and not os.environ.get(name, "").strip():
-                return f"the environment variable {name}, which must hold the key, is not set"
+                return f"the environment variable {name}, which must contain the key, is not set"
         if self.fallback_bot and self.fallback_bot not in bots:
             return f"fallback_bot is {quote(self.fallback_bot)}, but there is no such bot"
         return None

@@ -150,8 +150,8 @@ def _context_limit(bot: ModelSpeaker, config: Any) -> int:
     room = holds if config.is_encoder_decoder else holds - bot.options.max_new_tokens
     if room < 1 or bot.options.max_new_tokens >= holds:
         raise BotError(
-            f"max_new_tokens is {bot.options.max_new_tokens}; {bot.options.model} has {holds} positions, "
-            "including the context"
+            f"max_new_tokens is {bot.options.max_new_tokens}; {bot.options.model} has {holds} positions "
+            "for context and reply"
         )
     return min(requested, room)
 

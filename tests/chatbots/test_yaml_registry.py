@@ -85,7 +85,7 @@ def test_no_file_and_an_empty_file_hold_no_bot(file: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("id: a", "must hold a list"),
+        ("id: a", "must contain a list"),
         ("- just text", "entry 1: it is 'just text'; it must be a mapping"),
         ("[{", "cannot be read"),
         ("- {kind: endpoint}", "id is missing; it must be up to 64 lower-case letters"),

@@ -291,7 +291,7 @@ def test_a_few_that_are_misread_are_not_told() -> None:
 def test_a_file_that_cannot_be_read_ends_the_process_with_one_line(settings: Any, tmp_path: Path) -> None:
     settings.CONFAB_METRICS = tmp_path / "metrics.yaml"
     settings.CONFAB_METRICS.write_text("kind: perplexity")
-    with pytest.raises(SystemExit, match=r"metrics.yaml must hold a list of metrics"):
+    with pytest.raises(SystemExit, match=r"metrics.yaml must contain a list of metrics"):
         apps.get_app_config("plugins").ready()
 
 
