@@ -25,8 +25,8 @@ def canonical_json(value: Any) -> str:
 class Identity:
     """Name, version and parameters. Raise `version` when an output could change.
 
-    `params` must be JSON-serialisable and hold everything that affects the output: checkpoint digest, decoding
-    settings, encoder. It must not hold secrets.
+    `params` must be JSON-serialisable and contain everything that affects the output: checkpoint digest, decoding
+    settings, encoder. It must not contain secrets.
     """
 
     name: str

@@ -24,9 +24,8 @@ CUT_MARK = " […]"
 class SanitisedStream:
     """Incremental `sanitise` for a text that arrives in pieces.
 
-    The joined output equals `sanitise` of the whole text. The last few characters that fit are held back until it is
-    clear
-    whether more follow, and so is the first half of a surrogate pair.
+    The joined output equals `sanitise` of the whole text. The last few characters that fit, and the first
+    half of a surrogate pair, are held back until it is clear whether more follow.
 
     Args:
         max_chars: maximum length of the output, including the truncation mark; None for no limit.

@@ -1,8 +1,8 @@
 """Control bots, deliberately poor: generic replies, and repeated messages.
 
-Dull replies are the known weakness of neural dialogue models (Li et al. 2016, "A Diversity-Promoting
-Objective Function for Neural Conversation Models", NAACL), so a measure should see through them. Any measure of
-quality must put the parrot near the bottom.
+Dull replies are a known weakness of neural dialogue models (Li et al. 2016, "A Diversity-Promoting Objective Function
+for Neural Conversation Models", NAACL), so a measure should see through them. Any measure of quality must put the
+parrot near the bottom.
 """
 
 from __future__ import annotations

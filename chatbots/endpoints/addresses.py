@@ -1,9 +1,8 @@
 """Shared state of a process's endpoint bots at one address.
 
-Bots at one address are a single client to its server. So they share the connections, the limit of concurrent
-requests, the pauses that the server asks for, and a circuit breaker. HTTP errors, including 429, count for the
-requested model. Refused connections, failed look-ups, TLS errors and a 429 for the whole account count for the
-address.
+Bots at one address are a single client to its server, so they share connections, the limit of concurrent requests,
+requested pauses, and a circuit breaker. HTTP errors, including 429, count for the requested model. Refused connections,
+failed look-ups, TLS errors and a 429 for the whole account count for the address.
 
 An address may be restricted to public networks. Each connection checks the same IP address that it then connects to,
 so DNS rebinding does not help an attacker. Redirects are never followed. Connections through a proxy are not checked;

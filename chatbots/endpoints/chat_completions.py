@@ -1,6 +1,6 @@
 """A single streamed call of an OpenAI-compatible chat-completions endpoint.
 
-Servers with this format differ in details, so all they send is validated.
+Servers differ in the details of this format, so everything they send is validated.
 """
 
 from __future__ import annotations

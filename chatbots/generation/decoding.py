@@ -5,8 +5,8 @@ probabilities are taken in the order of the vocabulary, not of probability. A ro
 then only moves a boundary by that error, and cannot swap them.
 
 `choose` selects tokens from any logits, `sample` generates whole replies with the networks of `chatbots/models`, and
-`chatbots/models/beam_search.py` searches. A `ReplyRow` is one reply in a running batch: its random numbers, its tokens
-and the text shown so far.
+`chatbots/models/beam_search.py` implements beam search. A `ReplyRow` is one reply in a running batch: its random
+numbers, its tokens and the text shown so far.
 
 Filters as in Holtzman et al. (2020), "The Curious Case of Neural Text Degeneration": temperature, then
 the k likeliest tokens, then the nucleus of the probability mass p.

@@ -65,7 +65,7 @@ class VHCRConfig(HREDConfig):
     @model_validator(mode="after")
     def _has_one_way_to_z_conv(self) -> VHCRConfig:
         if self.infer_z_conv and self.compat_redraw_z_conv:
-            raise ValueError("infer_z_conv and compat_redraw_z_conv exclude each other")
+            raise ValueError("infer_z_conv and compat_redraw_z_conv cannot be combined")
         return self
 
 

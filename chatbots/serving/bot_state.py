@@ -2,7 +2,7 @@
 
 The least recently used bots are unloaded to make room for others; bots in use never are. A bot's memory is its own
 estimate (`memory_bytes`), so a bot that reports 0 is never unloaded and never makes a request wait. Tensors shared by
-several bots count for each of them, so the budget overestimates.
+several bots count for each of them, so the budget overestimates memory.
 """
 
 from __future__ import annotations
