@@ -66,10 +66,10 @@ class PairedComparison:
     """Comparison of a column with another one.
 
     Attributes:
-        column: the other.
+        column: name of the other column.
         gains: for "pearson", "spearman" and "mean" of both; empty if no cell has enough of both.
         cells: number of replies in each cell used, by data set and dialogue model.
-        left_out: number of cells with an undefined coefficient.
+        left_out: number of skipped cells, whose coefficients are undefined.
     """
 
     column: str

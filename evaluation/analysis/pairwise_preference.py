@@ -108,7 +108,8 @@ class PairJudgements:
         The pairs of one choice share a rater, named or not, because they depend on each other.
 
         Args:
-            titles: the question; more: other fields.
+            titles: the question.
+            more: other fields.
         """
         raters = [f"unnamed {row}" if is_unknown(rater) else str(rater) for row, rater in enumerate(choices.rater)]
         rows = [

@@ -2,7 +2,7 @@
 
 Three models with different assumptions: an analysis of variance by the bots' factors (ratings count as independent), a
 mixed model with raters as a random effect, and proportional odds, which do not assume equal steps between the points of
-the scale. All three exclude controls, which are deliberately bad.
+the scale. All three exclude the deliberately poor controls.
 """
 
 from __future__ import annotations

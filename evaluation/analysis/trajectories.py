@@ -200,7 +200,7 @@ def best_and_worst(per_conversation: pd.DataFrame, headline: str, controls: Sequ
     Args:
         per_conversation: one row each, its id as index: `bot` and the headline.
         headline: column of scores.
-        controls: deliberately bad bots, whose conversations are excluded.
+        controls: deliberately poor bots, whose conversations are excluded.
     """
     frame = per_conversation[~per_conversation["bot"].isin(list(controls))]
     chosen = extremes(frame[headline].to_numpy(), N_EXTREME, seed=SEED)

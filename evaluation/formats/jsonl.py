@@ -6,7 +6,8 @@
 
 `"meta": {"degraded_control": true}` marks a bot as a deliberately degraded control. `"condition_scenario": "trip"`
 gives the conversation's level of a factor. Other keys (`turn_rating`, …) are ignored. Speakers need not alternate. A
-rating's rater and dimensions can be missing or null, a rater can have several ratings, and `comment` can hold a text.
+rating's rater and dimensions can be missing or null, a rater can have several ratings, and `comment` can contain a
+text.
 """
 
 from __future__ import annotations

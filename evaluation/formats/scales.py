@@ -18,7 +18,8 @@ class FileScales:
     """Ends of the scales of a file's questions.
 
     Attributes:
-        default: scale of all questions not in `of`; None: inferred from the answers. of: scales by question.
+        default: scale of all questions not in `of`; None: inferred from the answers.
+        of: scales by question.
     """
 
     default: Scale | None = None

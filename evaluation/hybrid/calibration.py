@@ -148,7 +148,7 @@ class PredictionAccuracy:
         within_bots: r of single conversations after subtracting each bot's mean.
         blocks: share of the variance between bots by block, under two priors.
         reason: reason why the first fields are undefined.
-        worth: how many ratings a prediction is worth, for fits with intervals.
+        worth: number of ratings that a prediction is worth, for fits with intervals.
     """
 
     q2: float | None

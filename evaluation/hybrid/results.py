@@ -198,7 +198,8 @@ class KeptFit:
     Attributes:
         identity: preset, features, targets, intercept and the metrics' identities, if given.
         centre: (p,) mean of the features over all fitted conversations.
-        target_mean: mean rating over the same. whole: line of all rated bots.
+        target_mean: mean rating over the same conversations.
+        whole: line of all rated bots.
         folds: for each rated bot, the line of the others.
         draws: (B, p + 1) intercept and slopes of resampled bots, for intervals; empty for a ridge, whose folds serve as
             a jackknife.

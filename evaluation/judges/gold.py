@@ -178,7 +178,7 @@ def gold_of_chats(
 
     Args:
         bots: pairs of conversations and bots.
-        question: empty for what bots are ranked by; raises ValueError if no conversation is rated on it.
+        question: empty for the ranking criterion; raises ValueError if no conversation is rated on it.
         extra: ids of conversations that are not between a person and a bot.
     """
     leading = ratings.dimension(question) if question else ratings.leading

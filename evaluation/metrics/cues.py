@@ -6,7 +6,7 @@ Laughter ("ha", "haha", "ahahah"): Ghandeharioun et al. (2019), fact sheet secti
 letters "ha" anywhere, even in "that" and "what"; the two versions are separate columns.
 
 Phrases: the released code searches the bot's response for short lists of phrases (fact sheet section 1.6). The lists
-here are our own. Phrases are matched as whole words, ignoring case and the form of the apostrophe; `compat_2019`
+here are Confab's own. Phrases are matched as whole words, ignoring case and the form of the apostrophe; `compat_2019`
 matches substrings as the released code does.
 """
 

@@ -185,8 +185,10 @@ def sentiment_columns(prefix: str, score: str, title: str, shares: str) -> tuple
             unit="1",
             range=(-1, 1),
             direction="higher",
-            description=f"{score} of a participant's answer to the bot (Sentiment -U). A first message that answers "
-            "nothing is left out. In self-play: of the next utterance.",
+            description=(
+                f"{score} of a participant's answer to the bot (Sentiment -U). A first message that answers nothing "
+                "is excluded. In self-play: of the next utterance."
+            ),
         ),
         *per_turn(
             f"{prefix}_bot",

@@ -307,7 +307,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
 
         Rows sum to 1, or are NaN.
 
-        Without log-probabilities, the written answer gets probability 1. `problems` then holds the reasons for rows
+        Without log-probabilities, the written answer gets probability 1. `problems` then contains the reasons for rows
         without an answer.
 
         Args:

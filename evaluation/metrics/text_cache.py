@@ -5,7 +5,7 @@ Metrics of one run share it, so that nothing is computed twice for the same text
 NLTK provides the tokens.
 
 Content words serve the repetition measures. Fact sheet section 1.6: tokens at white space without stopwords (question
-words stay), punctuation and the endings of contractions. The stopwords are our own list of English function words.
+words stay), punctuation and the endings of contractions. The stopwords are Confab's own list of English function words.
 """
 
 from __future__ import annotations

@@ -166,7 +166,8 @@ class StaticVectors(nn.Module):
     Args:
         words: function that splits a text into words.
         vector: function that returns a word's vector or None.
-        width: width of a vector. most: maximum number of words; the rest of the text is truncated.
+        width: width of a vector.
+        most: maximum number of words; the rest of the text is truncated.
     """
 
     def __init__(

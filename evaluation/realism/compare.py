@@ -44,7 +44,7 @@ def realism(
         people: with ratings, for reactions and predictions.
         simulated: output of `confab.simulate`; its name identifies the participants.
         selfplay: self-play of the bots, for comparison.
-        target: one or several questions to predict (averaged); None for what bots are ranked by.
+        target: one or more questions to predict (averaged); None for the ranking criterion.
     """
     bots, left_out = _bots(people, simulated)
     human_turns, simulated_turns = (_chat_turns(side, bots, people.shared) for side in (people, simulated))

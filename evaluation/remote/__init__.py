@@ -233,8 +233,9 @@ class Server(Studies, ConversationCalls):
     """Client of a server with an API token.
 
     Args:
-        url: base URL of the server, without `/dashboard/`. token: token made by `api_token make`. transport: replaces
-            the network in tests.
+        url: base URL of the server, without `/dashboard/`.
+        token: token made by `api_token make`.
+        transport: replaces the network in tests.
     """
 
     def me(self) -> dict[str, Any]:
@@ -383,7 +384,8 @@ def connect(url: str, token: str) -> Server:
         token: token made by `api_token make --user NAME --name WHAT --rights read,run`.
 
     Raises:
-        ServerError: if the token is invalid. httpx.TransportError: if the server cannot be reached.
+        ServerError: if the token is invalid.
+        httpx.TransportError: if the server cannot be reached.
     """
     server = Server(url, token)
     try:

@@ -196,8 +196,8 @@ class Jobs(Calls):
             told: called with the job after each poll.
 
         Raises:
-            RuntimeError: if the job failed or was stopped, with its reason. TimeoutError: if it has not finished after
-                `timeout_s` seconds; the job continues.
+            RuntimeError: if the job failed or was stopped, with its reason.
+            TimeoutError: if it has not finished after `timeout_s` seconds; the job continues.
         """
         started_at = time.monotonic()
         while True:

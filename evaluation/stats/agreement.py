@@ -462,7 +462,7 @@ def _with_interval(
     Args:
         statistic: maps (B, n_items) item weights to (B,) values.
         n_given: frequency of each answer.
-        size: numbers held per row, to limit memory.
+        size: number of values per row, to limit memory.
         centred: as in `jackknife_interval`.
         skewed: True if the interval is valid even when few answers differ from the most frequent one.
     """

@@ -49,9 +49,8 @@ class RaterNeed:
 class PairPlan:
     """Sample size plan for two bots of a study.
 
-    It is the number of raters per bot that detects the smallest difference of interest. The observed difference is no
-    basis
-    for planning: its power carries the same information as its p-value (Hoenig and Heisey, 2001, The American
+    It is the number of raters per bot that detects the smallest difference of interest. Do not plan with the observed
+    difference: its power carries the same information as its p-value (Hoenig and Heisey, 2001, The American
     Statistician 55).
 
     Attributes:

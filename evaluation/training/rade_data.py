@@ -124,7 +124,8 @@ def rated_pairs_read(path: Path | str, *, reference_scores: bool = True) -> Rate
         reference_scores: skip pairs without a score of the reference.
 
     Raises:
-        ValueError: if no line is a rated pair; explains the first error. OSError: if the file cannot be read.
+        ValueError: if no line is a rated pair; explains the first error.
+        OSError: if the file cannot be read.
     """
     lines = list(_rows(Path(path)))
     rows = [row for row in lines if isinstance(row, RatedPair)]

@@ -171,7 +171,8 @@ class PonePairs(Examples):
     Args:
         vectors: (T, d) vectors of texts and queries, or their words.
         query, response: (N,) indices into `vectors`: `n_true` true pairs, then augmented pairs that are always
-            positive. more: (A,) queries and responses of augmented pairs to be filtered.
+            positive.
+        more: (A,) queries and responses of augmented pairs to be filtered.
         owners: (N,) index of each pair's true pair; None: all are true.
     """
 
