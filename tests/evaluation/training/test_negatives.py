@@ -257,7 +257,7 @@ def test_a_slice_that_is_missing_is_told_of_and_done_without(monkeypatch, caplog
     found, owners = pone._augmented(pairs, pone.PoneOptions(positives="eda"), 1)
     assert len(owners) == len(found)
     assert {word for _, text in found for word in text.split()} <= set(pairs[0][1].split())
-    assert "augmented responses get no synonyms" in caplog.text
+    assert "augmented responses are made without synonyms" in caplog.text
     monkeypatch.undo()
     found, _ = pone._augmented(pairs, pone.PoneOptions(positives="eda", copies=30), 1)
     others = {word for _, text in found for word in text.split()} - set(pairs[0][1].split())
