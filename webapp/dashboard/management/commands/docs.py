@@ -87,7 +87,7 @@ def _described(thing: Any) -> str:
 
 def _bots(root: Path) -> str:
     return _table(
-        ["bot", "name", "kind", "what it does"],
+        ["bot", "name", "kind", "description"],
         ([f"`{bot.name}`", bot.title, bot.kind, _described(bot)] for bot in bot_list() if _ships(bot, "chatbots.bots")),
     )
 
@@ -98,7 +98,7 @@ def _kinds(root: Path) -> str:
         if not kind.make.__module__.startswith("chatbots.bots"):
             continue
         parameters = _table(
-            ["parameter", "type", "default", "what it is"],
+            ["parameter", "type", "default", "description"],
             (
                 [f"`{p.name}`", p.type, "required" if p.required else _value(p.default), p.description]
                 for p in kind_parameters(kind.name)
@@ -135,7 +135,7 @@ def _metrics(root: Path) -> str:
     )
 
 
-_OF_A_METRIC = ("metric", "name", "holds for", "computes on", "needs", "licence of what it reads")
+_OF_A_METRIC = ("metric", "name", "languages", "device", "requires", "licence")
 
 
 def _of_a_metric(metric: Metric) -> list[str]:
@@ -172,7 +172,7 @@ def _columns(root: Path) -> str:
                     f"{first.title}. {first.description}",
                 ]
             )
-    return _table(["column", "level", "unit", "range", "better", "what it is"], rows)
+    return _table(["column", "level", "unit", "range", "better", "description"], rows)
 
 
 def _range(column: Column) -> str:
@@ -183,7 +183,7 @@ def _range(column: Column) -> str:
 
 def _presets(root: Path) -> str:
     return _table(
-        ["preset", "what it is", "features"],
+        ["preset", "description", "features"],
         ([f"`{p.name}`", p.title, ", ".join(f"`{feature}`" for feature in p.features)] for p in PRESETS.values()),
     )
 
@@ -199,7 +199,7 @@ def _rules(root: Path) -> str:
 def _listed(kind: str, entries: Iterable[Any], package: str) -> str:
     """Tabulate the entries of a package with their descriptions."""
     return _table(
-        [kind, "name", "what it does"],
+        [kind, "name", "description"],
         ([f"`{entry.name}`", entry.title, entry.description] for entry in entries if _ships(entry, package)),
     )
 
@@ -231,7 +231,7 @@ def _settings(root: Path) -> str:
             comments.append(line[2:])
         else:
             comments = []
-    return _table(["variable", "default", "what it is"], rows)
+    return _table(["variable", "default", "description"], rows)
 
 
 def _commands(root: Path) -> str:
@@ -245,7 +245,7 @@ def _commands(root: Path) -> str:
             command = load_command_class(app, name)
             arguments = " ".join(_arguments(command, name))
             rows.append([f"`{name}`", _sentence(command.help), f"`{arguments}`" if arguments else ""])
-    return _table(["command", "what it does", "arguments"], rows)
+    return _table(["command", "description", "arguments"], rows)
 
 
 _INTERNAL_COMMANDS = {"docs"}
