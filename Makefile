@@ -79,7 +79,7 @@ run: setup ## Serve the demo: web, bots and a worker; Ctrl-C stops all of it
 SECOND_PASS ?= all
 ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_research.py journeys/test_arrivals.py \
   journeys/test_starts.py journeys/test_run_with_redis.py outside/test_sockets.py contracts/test_study_pages.py \
-  upgrades/test_upgrades.py webapp/search webapp/studies/assignment webapp/studies/privacy \
+  upgrades/test_upgrades.py webapp/audit webapp/search webapp/studies/assignment webapp/studies/privacy \
   webapp/test_builders.py webapp/api/test_api.py webapp/api/test_lengths.py webapp/bots/test_health.py \
   webapp/bots/test_services.py webapp/conversations/test_bot_host.py webapp/conversations/test_bot_images.py \
   webapp/conversations/test_cost_meter.py webapp/conversations/test_partners.py \
@@ -139,7 +139,7 @@ QUICK := $(addprefix tests/,architecture/test_arrows.py architecture/test_circle
   chatbots/test_serving_host.py chatbots/test_text.py chatbots/test_yaml_registry.py evaluation/analysis \
   evaluation/formats evaluation/hybrid evaluation/plots evaluation/stats evaluation/test_ratings.py \
   evaluation/metrics/test_lexical.py contracts/test_extension_points.py contracts/test_protocols.py \
-  contracts/test_rules.py contracts/test_study_examples.py webapp/bots webapp/operating webapp/pay \
+  contracts/test_rules.py contracts/test_study_examples.py webapp/audit/test_chain.py webapp/bots webapp/operating webapp/pay \
   webapp/api/test_api.py webapp/api/test_errors.py webapp/api/test_lengths.py webapp/api/test_reading.py \
   webapp/conversations/test_bot_host.py webapp/conversations/test_pacing.py webapp/conversations/test_services.py \
   webapp/core/test_logins.py webapp/core/test_logs.py webapp/core/test_settings.py webapp/core/test_thread_pool.py \

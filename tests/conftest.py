@@ -29,7 +29,13 @@ from pytest_django import DjangoDbBlocker
 from chatbots.devices import batches_made_exact
 from chatbots.encoders.cache import cache_folder_set
 from tests.console import Console, Forked
-from tests.databases import migrated_template_drop, own_database, tables_emptied_by_deleting, worker_database_fill
+from tests.databases import (
+    migrated_template_drop,
+    own_database,
+    sqlite_emptied_without_triggers,
+    tables_emptied_by_deleting,
+    worker_database_fill,
+)
 from tests.devices import elsewhere, encoder_devices  # noqa: F401
 from tests.pages import statuses_looked_at
 
@@ -106,6 +112,8 @@ def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: N
     """Copy a migrated database into ours: SQLite's is kept between runs, PostgreSQL's is there for several workers."""
     if connection.vendor == "postgresql":
         tables_emptied_by_deleting()
+    else:
+        sqlite_emptied_without_triggers()
     is_worth_it = connection.vendor == "sqlite" or "PYTEST_XDIST_WORKER" in os.environ
     kept = worker_database_fill() if is_worth_it else None
     yield

@@ -66,7 +66,7 @@ def migrated_file() -> Path:
     return mine
 
 
-MIGRATING = {"migrations", "settings", "models", "models.py", "apps.py", "rights.py", "index"}
+MIGRATING = {"migrations", "settings", "models", "models.py", "apps.py", "rights.py", "triggers.py", "index"}
 """Folders and files of `webapp` that decide what `migrate` makes; what runs after it is connected in `apps.py`."""
 
 
@@ -138,6 +138,23 @@ def tables_emptied_by_deleting() -> None:
             return truncating(self, style, tables, **options)
         deleting = [f"DELETE FROM {self.quote_name(table)}" for table in tables]
         return ["SET LOCAL session_replication_role = replica", *deleting]
+
+    DatabaseOperations.sql_flush = sql_flush
+
+
+def sqlite_emptied_without_triggers() -> None:
+    """Have SQLite's tables emptied after a test that commits, although triggers keep the audit log append-only."""
+    from django.db.backends.sqlite3.operations import DatabaseOperations
+
+    from webapp.audit.triggers import creating_statements, dropping_statements
+
+    deleting = DatabaseOperations.sql_flush
+
+    def sql_flush(self: DatabaseOperations, style: Any, tables: Sequence[str], **options: bool) -> list[str]:
+        statements = deleting(self, style, tables, **options)
+        if "audit_auditentry" not in tables:
+            return statements
+        return [*dropping_statements("sqlite"), *statements, *creating_statements("sqlite")]
 
     DatabaseOperations.sql_flush = sql_flush
 

@@ -11,7 +11,7 @@ Each method corresponds to an endpoint of the server's API, documented in `/api/
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -300,6 +300,20 @@ class Server(Studies, ConversationCalls):
     def system(self) -> dict[str, Any]:
         """Return the state of the installation."""
         return dict(self._get("/system"))
+
+    def audit(self, **params: Any) -> Iterator[dict[str, Any]]:
+        """Yield the entries of the audit log that match, newest first; pages are fetched on demand.
+
+        Args:
+            params: `actor`, `action`, `object_kind`, `object_id`, `since`, `until`.
+        """
+        after: dict[str, str] = {}
+        while True:
+            page = self._get("/audit", limit=1000, **params, **after)
+            yield from page["items"]
+            after = {"after": page["after"]}
+            if not page["after"]:
+                return
 
     def runs(self) -> list[dict[str, Any]]:
         """Return all self-play runs, the newest first."""

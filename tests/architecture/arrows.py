@@ -14,8 +14,8 @@ PACKAGE_ARROWS: dict[str, set[str]] = {
 WEB_LIBRARIES = {"django", "channels", "celery", "kombu", "environ", "csp", "axes", "asgiref"}
 # An app imports only apps before it.
 APPS = (
-    *("core", "bots", "studies", "conversations", "ratings", "jobs", "search", "results", "transfer", "pay"),
-    *("operating", "participant", "dashboard", "api"),
+    *("core", "audit", "bots", "studies", "conversations", "ratings", "jobs", "search", "results", "transfer"),
+    *("pay", "operating", "participant", "dashboard", "api"),
 )
 # The API tells what the dashboard's selectors find; it knows none of its doors, and raters' pages know neither.
 STRANGERS = ({"participant", "dashboard"}, {"participant", "api"})

@@ -6,7 +6,7 @@ from django.urls import path
 
 from chatbots.installation import VERSION
 from webapp.api.errors import Api, Bodies, PerToken, handlers_add
-from webapp.api.routes import conversations, jobs, results, runs, server, studies
+from webapp.api.routes import audit, conversations, jobs, results, runs, server, studies
 
 api = Api(
     title="Confab",
@@ -35,6 +35,7 @@ for router in (
     jobs.analyses_router,
     results.router,
     server.router,
+    audit.router,
 ):
     api.add_router("", router)
 

@@ -37,6 +37,16 @@ from chatbots.validation import Mistake, ValuesError
 from chatbots.yaml_registry import configured_bots
 from webapp.bots.models import BotHealth, DeclaredBot, Secret
 from webapp.bots.services import bot_put_back
+from webapp.core.audit_trail import (
+    BOT_ARCHIVE,
+    BOT_SAVE,
+    BOT_SHARE,
+    SECRET_DELETE,
+    SECRET_REPLACE,
+    SECRET_STORE,
+    SECRETS_RENEW,
+    record,
+)
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.project_scope import active_project
@@ -79,11 +89,13 @@ def secret_store(*, name: str, address: str, value: str) -> Secret:
     sealed = _seal(name, origin, value)
     try:
         with transaction.atomic():
-            return Secret.objects.create(name=name, address=origin, sealed=sealed)
+            secret = Secret.objects.create(name=name, address=origin, sealed=sealed)
+            record(SECRET_STORE, secret)
     except IntegrityError:
         raise Refused(
             "bad_secret", f"There is already a secret {quote(name)}. Replace its value, or choose another name."
         ) from None
+    return secret
 
 
 def secret_replace(*, secret: Secret, value: str) -> None:
@@ -96,6 +108,7 @@ def secret_replace(*, secret: Secret, value: str) -> None:
     with transaction.atomic():
         Secret.objects.filter(pk=secret.pk).update(sealed=sealed, updated_at=database_now())
         DeclaredBot.objects.filter(secret=secret).update(revision=F("revision") + 1)
+        record(SECRET_REPLACE, secret)
 
 
 def secret_delete(*, secret: Secret) -> None:
@@ -109,6 +122,7 @@ def secret_delete(*, secret: Secret) -> None:
         users = list(DeclaredBot.objects.filter(secret=secret).values_list("bot_id", flat=True))
         if users:
             raise Refused("in_use", f"{', '.join(users)} still uses this secret. Choose another key for the bot first.")
+        record(SECRET_DELETE, secret)
         secret.delete()
 
 
@@ -151,6 +165,7 @@ def secrets_renew() -> int:
             n_closed += 1
         else:
             Secret.objects.filter(pk=secret.pk, sealed=secret.sealed).update(sealed=sealed)
+    record(SECRETS_RENEW, failed=n_closed)
     return n_closed
 
 
@@ -313,6 +328,7 @@ def declared_bot_save(
             if bot.identity.key != before:
                 bot_put_back(bot_id=bot_id)
                 BotHealth.objects.filter(bot_id=bot_id).delete()
+            record(BOT_SAVE, row, revision=row.revision)
     except IntegrityError:
         raise ValuesError([Mistake("id", f"the id {quote(bot_id)} is not available; choose another id")]) from None
     declared_discover()
@@ -326,7 +342,9 @@ def declared_bot_archive(*, row: DeclaredBot, is_archived: bool) -> None:
     """
     row.archived_at = database_now() if is_archived else None
     row.revision += 1
-    row.save(update_fields=["archived_at", "revision", "updated_at"])
+    with transaction.atomic():
+        row.save(update_fields=["archived_at", "revision", "updated_at"])
+        record(BOT_ARCHIVE, row, is_archived=is_archived)
     declared_discover()
 
 
@@ -374,7 +392,9 @@ def declared_bot_share(*, row: DeclaredBot, is_shared: bool) -> None:
     """Share a bot with all projects, or stop sharing it."""
     row.is_shared = is_shared
     row.revision += 1
-    row.save(update_fields=["is_shared", "revision", "updated_at"])
+    with transaction.atomic():
+        row.save(update_fields=["is_shared", "revision", "updated_at"])
+        record(BOT_SHARE, row, is_shared=is_shared)
     declared_discover()
 
 

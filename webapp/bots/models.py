@@ -211,6 +211,8 @@ class Alert(models.Model):
         STUDY_STUCK = "study_stuck", _("Study stuck")
         STUDY_SLOW = "study_slow", _("Study slow")
         STUDY_CLOSED = "study_closed", _("Study closed itself")
+        AUDIT_BROKEN = "audit_broken", _("Audit log changed")
+        AUDIT_INTACT = "audit_intact", _("Audit log intact again")
         JUDGE_DRIFTED = "judge_drifted", _("Judge drifted")
         TEST = "test", _("Test")
 

@@ -24,6 +24,7 @@ from chatbots.bots.base import Bot
 from chatbots.endpoints.metering import CapReached, ReplyCost
 from chatbots.text import sanitise
 from webapp.bots.models import NANO, BotAside, BotHealth, BotVersion, Spending
+from webapp.core.audit_trail import BOT_PUT_BACK, record, vocabulary_add
 from webapp.core.clock import database_now
 
 if TYPE_CHECKING:
@@ -205,6 +206,9 @@ def bot_failed(*, bot_id: str, reason: str, chat: str) -> None:
         health.save()
 
 
+vocabulary_add("bot", lambda: set(BotHealth.objects.values_list("bot_id", flat=True)))
+
+
 def bot_put_back(*, bot_id: str, user: User | None = None) -> bool:
     """Enable a disabled bot and forget its failures.
 
@@ -217,6 +221,7 @@ def bot_put_back(*, bot_id: str, user: User | None = None) -> bool:
         aside = BotAside.objects.filter(bot_id=bot_id, ended_at=None).first()
         _back(health, aside, BotAside.EndedBy.PERSON, user)
         health.save()
+        record(BOT_PUT_BACK, bot=bot_id)
     return True
 
 

@@ -10,6 +10,7 @@ from django.db.models import Case, CharField, Count, Exists, OuterRef, Q, Value,
 from django.utils.translation import gettext as _
 
 from webapp.conversations.models import Conversation
+from webapp.core.audit_trail import ITEMS_REMOVE, record
 from webapp.studies.items import FILE_SOURCE, SAMPLE_SOURCE, ItemSet
 from webapp.studies.models import Item, Participant, Slot, Study
 from webapp.studies.privacy import participants_erase
@@ -54,6 +55,7 @@ def imported_set_remove(*, study: Study, name: str) -> tuple[int, int]:
         rehearsed = Participant.objects.filter(tasks__slots__conversation__in=free, is_synthetic=True)
         participants_erase(participants=rehearsed.distinct())
         Conversation.objects.filter(pk__in=free).delete()
+        record(ITEMS_REMOVE, study, conversations=len(free))
     return len(free), len(all_of_it) - len(free)
 
 

@@ -22,12 +22,14 @@ from axes.helpers import get_client_username
 from axes.models import AccessFailureLog
 from django.conf import settings
 from django.core import signing
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.utils.decorators import sync_and_async_middleware
 from django.utils.translation import gettext as _
 
 from chatbots.text import is_blank
+from webapp.core.audit_trail import TOKEN_CREATE, TOKEN_REVOKE, record
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.models import ApiToken
@@ -79,19 +81,23 @@ def token_make(*, user: User, name: str, rights: Sequence[str], days: int | None
             "bad_token", _("A token can last 1 to {most} days, not {days}.").format(most=LONGEST_TOKEN_DAYS, days=days)
         )
     text = CREDENTIAL_PREFIX + secrets.token_urlsafe(32)
-    row = ApiToken.objects.create(
-        user=user,
-        name=name,
-        digest=_digest(text),
-        rights=[right.value for right in granted],
-        expires_at=None if days is None else database_now() + timedelta(days=days),
-    )
+    with transaction.atomic():
+        row = ApiToken.objects.create(
+            user=user,
+            name=name,
+            digest=_digest(text),
+            rights=[right.value for right in granted],
+            expires_at=None if days is None else database_now() + timedelta(days=days),
+        )
+        record(TOKEN_CREATE, row, rights=granted, days=days)
     return row, text
 
 
 def token_revoke(*, token: ApiToken) -> None:
     """Revoke a token (idempotent)."""
-    ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=database_now())
+    with transaction.atomic():
+        if ApiToken.objects.filter(pk=token.pk, revoked_at=None).update(revoked_at=database_now()):
+            record(TOKEN_REVOKE, token)
 
 
 def token_find(text: str) -> ApiToken:

@@ -28,15 +28,18 @@ from typing import Any, TypeVar
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from channels.security.websocket import WebsocketDenier
+from django.apps import apps
 from django.conf import settings
 from django.contrib.auth import get_user
 from django.core.exceptions import RequestDataTooBig
 from django.http import HttpRequest, HttpResponse, HttpResponseBadRequest, JsonResponse, UnreadablePostError
 from django.shortcuts import render
+from django.urls import ResolverMatch
 from structlog.contextvars import bind_contextvars, clear_contextvars
 
 from chatbots.text import are_sanitised
-from webapp.core.authentication import token_find, token_lacks
+from webapp.core.audit_trail import ADMIN_FORM, enter_request, record, vocabulary_add
+from webapp.core.authentication import client_address, token_find, token_lacks
 from webapp.core.database import in_database
 from webapp.core.errors import Refused, api_error_body, is_api_path
 from webapp.core.health import REQUESTS
@@ -326,7 +329,7 @@ def _refuse(request: HttpRequest, *, is_address: bool = False) -> HttpResponse:
 
 
 class ProjectMiddleware:
-    """Middleware that hides all rows from staff routes until rights are checked.
+    """Middleware that hides all rows from staff routes until rights are checked, and notes the origin of actions.
 
     The admin shows the records of all projects, so on a server with several projects only superusers can open it.
     """
@@ -344,12 +347,30 @@ class ProjectMiddleware:
         """
         match = request.resolver_match
         namespace = match.namespaces[0] if match is not None and match.namespaces else ""
+        enter_request(request, client_address(request))
         if namespace in ("dashboard", "api"):
             enter_project(UNDECIDED)
         elif namespace == "admin" and request.user.is_authenticated and not may_open_admin(request.user):
             context = {"missing": ["Superuser, as this server has several projects"], "is_staff": True}
             return render(request, "core/forbidden.html", context, status=403)
+        elif namespace == "admin" and request.method == "POST" and request.user.is_authenticated and match is not None:
+            _record_admin_form(match)
         return None
+
+
+def _record_admin_form(match: ResolverMatch) -> None:
+    """Record a form of Django's admin: its pages can change accounts and rights, too."""
+    model, row = (match.url_name or "").rpartition("_")[0], str(match.kwargs.get("object_id", ""))
+    known = model in _admin_models()
+    number = int(row) if row.isascii() and row.isdigit() and len(row) < 19 else None
+    record(ADMIN_FORM, model=model if known else None, row=number if known else None)
+
+
+def _admin_models() -> set[str]:
+    return {f"{model._meta.app_label}_{model._meta.model_name}" for model in apps.get_models()}
+
+
+vocabulary_add("model", _admin_models)
 
 
 REQUEST_ID_HEADER = "X-Request-ID"

@@ -11,6 +11,15 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from chatbots.text import is_blank, quote
+from webapp.core.audit_trail import (
+    MEMBER_ROLES,
+    PROJECT_CREATE,
+    PROJECT_LIMIT,
+    PROJECT_RENAME,
+    ROLE_SAVE,
+    record,
+    vocabulary_add,
+)
 from webapp.core.errors import Refused
 from webapp.core.models import Project, ProjectRole
 from webapp.core.project_scope import USUAL_PROJECT, in_project
@@ -27,6 +36,8 @@ SUGGESTED_ROLES = {
 LONGEST_ROLE_NAME = 60
 LARGEST_COST = 1_000_000_000
 LARGEST_DISK_MB = 1_000_000_000
+
+vocabulary_add("project", lambda: set(projects_all().values_list("key", flat=True)))
 
 
 def project_by_key(key: str) -> Project | None:
@@ -108,7 +119,10 @@ def project_create(*, actor: User, key: str, name: str, **limits: Any) -> Projec
             raise Refused("taken", f"The key {quote(key)} is not available. Choose another key.")
         for role_name, rights in SUGGESTED_ROLES.items():
             _add_role(project, role_name, rights)
-        actor.groups.add(Group.objects.get(project_role__project=project, project_role__name="Owner"))
+        owners = Group.objects.get(project_role__project=project, project_role__name="Owner")
+        actor.groups.add(owners)
+        record(PROJECT_CREATE, project)
+        record(MEMBER_ROLES, actor, project=project.key, roles=[owners.pk])
         if limits:
             project_limit(project=project, **limits)
     return project
@@ -131,7 +145,9 @@ def project_limit(*, project: Project, **limits: float | None) -> None:
         raise Refused("bad_limit", f"The disk limit is {disk:g} MB. It must be from 0 to {LARGEST_DISK_MB:,} MB.")
     for name, limit in limits.items():
         setattr(project, name, limit)
-    project.save(update_fields=[*limits, "updated_at"])
+    with transaction.atomic():
+        project.save(update_fields=[*limits, "updated_at"])
+        record(PROJECT_LIMIT, project, cost_cents=None if cost is None else round(cost * 100), disk_mb=disk)
 
 
 def project_rename(*, actor: User, project: Project, name: str) -> None:
@@ -143,7 +159,9 @@ def project_rename(*, actor: User, project: Project, name: str) -> None:
     _demand_administrator(actor, project.key)
     if is_blank(name) or len(name) > 200:
         raise Refused("bad_project", "A project needs a name of 1 to 200 characters.")
-    Project.objects.filter(pk=project.pk).update(name=name.strip())
+    with transaction.atomic():
+        Project.objects.filter(pk=project.pk).update(name=name.strip())
+        record(PROJECT_RENAME, project)
 
 
 def project_roles(key: str) -> QuerySet[Group]:
@@ -186,7 +204,9 @@ def role_save(*, actor: User, key: str, name: str, rights: Sequence[str], group:
                 "last_owner",
                 ("At least one role must keep all rights in this project. Give another role all rights first."),
             )
-        group.permissions.set(_permissions(granted))
+        with transaction.atomic():
+            group.permissions.set(_permissions(granted))
+            record(ROLE_SAVE, group, project=key, rights=granted)
         return group
     name = name.strip()
     if is_blank(name) or len(name) > LONGEST_ROLE_NAME:
@@ -195,7 +215,9 @@ def role_save(*, actor: User, key: str, name: str, rights: Sequence[str], group:
     if project.roles.filter(name__iexact=name).exists():
         raise Refused("bad_role", f"This project already has a role {quote(name)}.")
     with transaction.atomic():
-        return _add_role(project, name, granted)
+        group = _add_role(project, name, granted)
+        record(ROLE_SAVE, group, project=key, rights=granted)
+    return group
 
 
 def has_several_projects() -> bool:

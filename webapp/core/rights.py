@@ -28,6 +28,15 @@ from django.utils.encoding import force_bytes
 from django.utils.http import urlsafe_base64_encode
 from django.utils.translation import gettext_lazy as _
 
+from webapp.core.audit_trail import (
+    ACCOUNT_ACTIVATE,
+    ACCOUNT_CREATE,
+    ACCOUNT_DELETE,
+    ACCOUNT_LINK,
+    MEMBER_ROLES,
+    record,
+    vocabulary_add,
+)
 from webapp.core.errors import Refused
 from webapp.core.project_scope import USUAL_PROJECT, in_project, project_of_new_rows
 
@@ -42,6 +51,8 @@ class Right(models.TextChoices):
     BOTS = "bots", _("Add bots and secrets")
     ADMINISTER = "administer", _("Administer studies, bots and participants' data")
 
+
+vocabulary_add("right", lambda: Right.values)
 
 READY_GROUPS = {
     "Confab readers": (Right.READ,),
@@ -235,11 +246,13 @@ def account_add(*, actor: User, username: str, email: str, groups: Collection[Gr
             if existing.pk == actor.pk:
                 raise Refused("own", "You are a member of this project already.")
             existing.groups.add(*groups)
+            _record_roles(existing)
             return existing
         user = User(username=username, email=email, is_staff=True)
         user.set_unusable_password()
         user.save()
         user.groups.set(groups)
+        _record_roles(user)
     return user
 
 
@@ -256,6 +269,18 @@ def account_groups_set(*, actor: User, user: User, groups: Collection[Group]) ->
         _refuse_more_rights(actor, groups)
         user.groups.remove(*account_groups())
         user.groups.add(*groups)
+        _record_roles(user)
+
+
+def _record_roles(user: User) -> None:
+    roles = user.groups.filter(pk__in=account_groups().order_by().values("pk"))
+    record(MEMBER_ROLES, user, project=project_of_new_rows(), roles=list(roles.values_list("pk", flat=True)))
+
+
+def record_account(instance: User, created: bool, **_signal: Any) -> None:
+    """Record an account of staff that was created, by any page or command (receiver)."""
+    if created and instance.is_staff:
+        record(ACCOUNT_CREATE, instance, superuser=instance.is_superuser)
 
 
 def account_activate(*, actor: User, user: User, is_active: bool) -> None:
@@ -270,6 +295,7 @@ def account_activate(*, actor: User, user: User, is_active: bool) -> None:
     with transaction.atomic():
         _lock(actor, user)
         User.objects.filter(pk=user.pk).update(is_active=is_active)
+        record(ACCOUNT_ACTIVATE, user, is_active=is_active)
 
 
 def account_delete(*, actor: User, user: User) -> None:
@@ -285,6 +311,7 @@ def account_delete(*, actor: User, user: User) -> None:
         _lock(actor, user)
         if User.objects.get(pk=user.pk).is_active:
             raise Refused("active", "Deactivate the account first.")
+        record(ACCOUNT_DELETE, user)
         user.delete()
 
 
@@ -302,6 +329,7 @@ def password_path(*, actor: User, user: User) -> str:
         _refuse_outside_server()
     with transaction.atomic():
         _lock(actor, user)
+        record(ACCOUNT_LINK, user)
     uid = urlsafe_base64_encode(force_bytes(user.pk))
     return reverse("set_password", args=[uid, default_token_generator.make_token(user)])
 

@@ -6,6 +6,7 @@ from django.urls import path
 
 from webapp.dashboard import old_routes
 from webapp.dashboard.views import (
+    audit,
     benchmark,
     bot_forms,
     bots,
@@ -159,6 +160,9 @@ urlpatterns = [
     path("settings/projects/", projects.projects, name="projects"),
     path("settings/projects/choose/", projects.choose, name="project_choose"),
     path("settings/projects/change/", projects.project_change, name="project_change"),
+    path("settings/audit/", audit.audit, name="audit"),
+    path("settings/audit/audit.csv", audit.audit_csv, name="audit_csv"),
+    path("settings/audit/check/", audit.audit_check, name="audit_check"),
     path("settings/people/", people.people, name="people"),
     path("settings/people/<int:pk>/", people.person_change, name="person_change"),
     path("settings/secrets/", people.secrets, name="secrets"),

@@ -19,6 +19,7 @@ from django.db import DatabaseError, OperationalError, connection
 from structlog.contextvars import bound_contextvars
 
 from chatbots.text import error_text
+from webapp.core.audit_trail import Origin, in_origin
 from webapp.core.project_scope import in_project
 from webapp.jobs import queue
 from webapp.jobs.kinds.base import JobKind, ShardWork, kind_of
@@ -101,7 +102,8 @@ def run_job_for(job: JobBase, *, follow: Follow | None = None) -> Sliced:
     if job.is_over:
         return Sliced(worked=False, has_more=False)
     project = None if kind_of(job).is_server_wide else job.project_id
-    with bound_contextvars(job_id=f"{job.kind} {job.pk}"), in_project(project):
+    origin = Origin("job", actor=job.created_by_id, details={"job": job.pk, "kind": job.kind})
+    with bound_contextvars(job_id=f"{job.kind} {job.pk}"), in_project(project), in_origin(origin):
         return _sliced(job, follow)
 
 

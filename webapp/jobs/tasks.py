@@ -16,6 +16,8 @@ from django.conf import settings
 from django.db import OperationalError, connections
 
 from chatbots.devices import batches_made_exact
+from webapp.audit.chain import chains_check_due, pending_write
+from webapp.audit.retention import months_delete
 from webapp.celery import app
 from webapp.conversations.images import images_sweep
 from webapp.core.backup_leftovers import backups_sweep
@@ -69,14 +71,17 @@ def alerts() -> None:
 
 @app.task(name="webapp.runs.tasks.retention", ignore_result=True)
 def retention() -> None:
-    """Erase data due under the studies' retention rules, and unsent images.
+    """Erase data due under the retention rules, and unsent images; finish and check the audit log.
 
     Safe to run concurrently: the second process finds nothing to erase.
     """
     try:
+        pending_write()
         images_sweep()
         backups_sweep()
         retention_run()
+        months_delete()
+        chains_check_due()
     except Refused as error:
         log.error("retention: %s", error)
     except OperationalError:

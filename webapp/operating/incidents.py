@@ -25,6 +25,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from chatbots.text import error_text, sanitise
+from webapp.audit.selectors import chains_broken
 from webapp.bots.models import Alert
 from webapp.core.clock import database_now
 from webapp.core.health import is_redis_up
@@ -44,6 +45,7 @@ logger = logging.getLogger(__name__)
 SILENT, DISK, STILL, FAILED = "process_silent", "disk_low", "queue_still", "job_failed"
 REDIS = "redis_away"
 RESTORE, CLOCK, FOLDER, RETENTION = "restore_unfinished", "clock_off", "data_folder_differs", "retention_held"
+AUDIT = "audit_broken"
 OVER = {
     SILENT: "process_back",
     DISK: "disk_enough",
@@ -54,6 +56,7 @@ OVER = {
     CLOCK: "clock_right",
     FOLDER: "data_folder_shared",
     RETENTION: "retention_resumed",
+    AUDIT: "audit_intact",
 }
 """Of each kind of trouble the event that tells that it is over."""
 STUDY_KINDS = (FULL, STUCK, SLOW)
@@ -102,6 +105,7 @@ def find_problems(ongoing: Collection[tuple[str, str]] = ()) -> list[Problem]:
         CLOCK: _wrong_clocks,
         FOLDER: _foreign_data_folders,
         RETENTION: _held_retention,
+        AUDIT: _broken_chains,
         SILENT: _silent,
         DISK: lambda: _disk_low(is_ongoing=bool(subjects[DISK] - {CHECK})),
         STILL: _still,
@@ -193,6 +197,18 @@ def _held_retention() -> Iterator[Problem]:
                 "database's machine. If it is right, there is nothing to do."
             ),
             {"held_until": held_until.isoformat(timespec="seconds")},
+        )
+
+
+def _broken_chains() -> Iterator[Problem]:
+    for head in chains_broken():
+        yield Problem(
+            AUDIT,
+            head.project,
+            _("The audit log of project {key} was changed").format(key=head.project),
+            _("The check says: {problem}. Compare the log with a backup; `audit_verify` checks it again.").format(
+                problem=head.problem
+            ),
         )
 
 

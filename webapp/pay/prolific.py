@@ -25,6 +25,7 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from chatbots.text import is_blank
+from webapp.core.audit_trail import PAY_RETRY, PAY_SEND, record
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.jobs.models import UNFINISHED, Job
@@ -343,7 +344,10 @@ def sending_start(*, study: Study, user: User | None = None) -> Job:
     Raises:
         Refused: `no_token`.
     """
-    return _request_job(study, "pay_send", user)
+    with transaction.atomic():
+        job = _request_job(study, "pay_send", user)
+        record(PAY_SEND, study, job=job.pk)
+    return job
 
 
 def comparing_start(*, study: Study, user: User | None = None) -> Job:
@@ -373,15 +377,19 @@ def decision_retry(*, study: Study, pk: int) -> None:
         Refused: `not_failed`.
     """
     rows = Decision.objects.filter(pk=pk, participant__study=study)
-    if not rows.filter(state__in=(State.FAILED, State.UNSURE)).update(state=State.DECIDED, error=""):
-        raise Refused("not_failed", _("This decision has not failed, so there is nothing to retry."))
+    with transaction.atomic():
+        if not rows.filter(state__in=(State.FAILED, State.UNSURE)).update(state=State.DECIDED, error=""):
+            raise Refused("not_failed", _("This decision has not failed, so there is nothing to retry."))
+        record(PAY_RETRY, study, decisions=1)
 
 
 def decisions_retry(*, study: Study) -> int:
     """Queue all failed decisions for sending again; return the number."""
-    return Decision.objects.filter(participant__study=study, state__in=(State.FAILED, State.UNSURE)).update(
-        state=State.DECIDED, error=""
-    )
+    failed = Decision.objects.filter(participant__study=study, state__in=(State.FAILED, State.UNSURE))
+    with transaction.atomic():
+        if n := failed.update(state=State.DECIDED, error=""):
+            record(PAY_RETRY, study, decisions=n)
+    return n
 
 
 def to_send(study: Study) -> QuerySet[Decision]:

@@ -23,6 +23,7 @@ from django.utils.translation import gettext as _
 
 from chatbots.text import sanitise_input
 from evaluation.formats.tables import escape_cell
+from webapp.core.audit_trail import PAY_APPROVE, PAY_BONUS, PAY_MARK_SENT, PAY_REJECT, PAY_UNDO, record, vocabulary_add
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.pay.models import Decision
@@ -56,6 +57,8 @@ REJECTION_CATEGORIES = (
 )
 """Categories with Prolific's names for them."""
 
+vocabulary_add("category", lambda: REJECTION_CATEGORIES)
+
 
 def visits_approve(*, study: Study, keys: Sequence[SubmissionKey], user: User | None = None) -> int:
     """Approve the finished, undecided visits among these.
@@ -69,8 +72,11 @@ def visits_approve(*, study: Study, keys: Sequence[SubmissionKey], user: User | 
         for key in dict.fromkeys(keys)
         if key in visits and visits[key].can_be_approved
     ]
-    # A concurrent decision by another user is kept.
-    Decision.objects.bulk_create(new, batch_size=500, ignore_conflicts=True)
+    if new:
+        with transaction.atomic():
+            # A concurrent decision by another user is kept.
+            Decision.objects.bulk_create(new, batch_size=500, ignore_conflicts=True)
+            record(PAY_APPROVE, study, visits=len(new))
     return len(new)
 
 
@@ -119,7 +125,7 @@ def visit_reject(
     person = rejection_check(study=study, key=key, reason=reason, category=category)
     try:
         with transaction.atomic():
-            return Decision.objects.create(
+            decision = Decision.objects.create(
                 participant=person,
                 submission=key.submission,
                 action=Action.REJECT,
@@ -127,8 +133,10 @@ def visit_reject(
                 category=category,
                 decided_by=user,
             )
+            record(PAY_REJECT, study, decision=decision.pk, category=category)
     except IntegrityError:
         raise _decided() from None
+    return decision
 
 
 def _decided() -> Refused:
@@ -164,17 +172,20 @@ def visit_bonus(
         raise Refused(
             "bad_amount", _("A bonus of {amount} has a fraction of a cent. Enter whole cents.").format(amount=amount)
         )
-    decision, _is_new = Decision.objects.get_or_create(
-        asked=form_id or uuid.uuid4(),
-        defaults={
-            "participant": person,
-            "submission": key.submission,
-            "action": Action.BONUS,
-            "amount": amount,
-            "reason": reason.strip()[:REASON_MOST_CHARS],
-            "decided_by": user,
-        },
-    )
+    with transaction.atomic():
+        decision, is_new = Decision.objects.get_or_create(
+            asked=form_id or uuid.uuid4(),
+            defaults={
+                "participant": person,
+                "submission": key.submission,
+                "action": Action.BONUS,
+                "amount": amount,
+                "reason": reason.strip()[:REASON_MOST_CHARS],
+                "decided_by": user,
+            },
+        )
+        if is_new:
+            record(PAY_BONUS, study, decision=decision.pk, cents=int(amount * 100))
     return decision
 
 
@@ -218,11 +229,13 @@ def decision_undo(*, study: Study, pk: int, user: User | None = None) -> None:
         Refused: `sent` or `not_found`.
     """
     rows = Decision.objects.filter(pk=pk, participant__study=study)
-    undone = rows.filter(state__in=TO_SEND).update(
-        state=State.UNDONE, closed_at=database_now(), closed_by=user, error=""
-    )
-    if undone:
-        return
+    with transaction.atomic():
+        undone = rows.filter(state__in=TO_SEND).update(
+            state=State.UNDONE, closed_at=database_now(), closed_by=user, error=""
+        )
+        if undone:
+            record(PAY_UNDO, study, decision=pk)
+            return
     decision = rows.first()
     if decision is None:
         raise Refused("not_found", _("There is no such decision in this study."))
@@ -240,9 +253,13 @@ def decisions_mark_sent(*, study: Study, up_to: int, user: User | None = None) -
     rows = Decision.objects.filter(participant__study=study, pk__lte=up_to, state__in=states)
     # Without a join, which UPDATE does not support.
     decision_ids = list(rows.values_list("pk", flat=True))
-    return Decision.objects.filter(pk__in=decision_ids, state__in=states).update(
-        state=State.SENT, closed_at=database_now(), closed_by=user, error=""
-    )
+    with transaction.atomic():
+        n = Decision.objects.filter(pk__in=decision_ids, state__in=states).update(
+            state=State.SENT, closed_at=database_now(), closed_by=user, error=""
+        )
+        if n:
+            record(PAY_MARK_SENT, study, decisions=n)
+    return n
 
 
 def _person(study: Study, key: SubmissionKey) -> Participant:

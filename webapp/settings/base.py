@@ -176,6 +176,7 @@ INSTALLED_APPS = [
     "csp",
     "channels",
     "webapp.core",
+    "webapp.audit",
     "webapp.bots",
     "webapp.studies",
     "webapp.conversations",
@@ -358,6 +359,9 @@ CONFAB_ASIDE_IN_A_ROW = env.integer("CONFAB_ASIDE_IN_A_ROW", default=3, minimum=
 CONFAB_ASIDE_FAILED = env.integer("CONFAB_ASIDE_FAILED", default=4, minimum=1)
 # among so many of its latest replies.
 CONFAB_ASIDE_OF = env.integer("CONFAB_ASIDE_OF", default=10, minimum=1)
+
+# The audit log keeps whole months for so long; 0: for ever.
+CONFAB_AUDIT_MONTHS = env.integer("CONFAB_AUDIT_MONTHS", default=24, minimum=0)
 
 # With this token /metrics is read from anywhere: "Authorization: Bearer …".
 CONFAB_PROMETHEUS_TOKEN = env.text("CONFAB_PROMETHEUS_TOKEN", default="")

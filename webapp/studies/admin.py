@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
 from django.db.models import Count, QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
 from django.utils.html import format_html, format_html_join
 from django.utils.text import Truncator
 from django.utils.translation import gettext_lazy as _
 
+from webapp.core.audit_trail import PRIVATE_OPEN, record
 from webapp.core.rights import ReadOnlyAdminMixin, Right, private_search
 from webapp.studies.models import ConsentText, Dimension, Item, Participant, Rubric, Slot, Study, Task
 from webapp.studies.recruitment.completion import ending_of, tasks_with_endings
@@ -124,6 +127,16 @@ class ParticipantAdmin(ReadOnlyAdminMixin, admin.ModelAdmin):
         "created_at",
     )
     exclude = ("updated_at",)
+
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Show the list, and record that it was opened."""
+        record(PRIVATE_OPEN, page="admin")
+        return super().changelist_view(request, extra_context)
+
+    def change_view(self, request: HttpRequest, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Show a participant, and record that it was opened."""
+        record(PRIVATE_OPEN, page="admin")
+        return super().change_view(request, *args, **kwargs)
 
 
 @admin.register(Item)

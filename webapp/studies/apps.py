@@ -11,18 +11,23 @@ class StudiesConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
+        from webapp.core.audit_trail import vocabulary_add
         from webapp.studies.models import (
             Breakage,
+            Erasure,
             ParticipantMessage,
             PlatformIds,
             QuestionAnswers,
             QuizAttempt,
+            Study,
             Task,
             TrainingAnswer,
             Whereabouts,
         )
         from webapp.studies.privacy import erasure_kind, rows_of
         from webapp.studies.privacy.retention import own_texts, texts_in, texts_kind
+        from webapp.studies.settings import NAMES
+        from webapp.studies.versions import OWN_SETTINGS
 
         erasure_kind("participants", _("participants"), lambda people: people, lock=True, for_pay=True)
         erasure_kind("platform_ids", _("ids on recruitment platforms"), rows_of(PlatformIds), for_pay=True)
@@ -34,6 +39,9 @@ class StudiesConfig(AppConfig):
         erasure_kind("training_answers", _("practice answers"), rows_of(TrainingAnswer))
         erasure_kind("messages", _("messages to the researchers"), rows_of(ParticipantMessage))
         own_texts()
+        vocabulary_add("erasure", lambda: [*Erasure.Kind.values, "scripted"])
+        vocabulary_add("state", lambda: Study.State.values)
+        vocabulary_add("setting", lambda: [*NAMES, *OWN_SETTINGS])
         for column in ("text", "answer"):
             rows = texts_in(lambda study: ParticipantMessage.objects.filter(participant__study=study), column)
             texts_kind(f"messages_{column}", rows)

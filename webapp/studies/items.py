@@ -17,6 +17,7 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Concat, StrIndex, Substr
 
 from chatbots.text import sanitise
+from webapp.core.audit_trail import GOLD_STORE, ITEMS_ADD, ITEMS_REMOVE, record
 from webapp.studies.attention_checks import AttentionCheck
 from webapp.studies.models import Item, Participant, Slot, Study
 from webapp.studies.models.participants import MORE_CHATS
@@ -129,6 +130,8 @@ def items_store(*, study: Study, sampled: Sequence[SampledItem]) -> dict[str, in
                 texts.add(item.digest)
                 new.append(_item_made(study, item))
         Item.objects.bulk_create(new, ignore_conflicts=True)
+        if new:
+            record(ITEMS_ADD, study, items=len(new))
     counts["items"] = len(new)
     return counts
 
@@ -280,7 +283,9 @@ def gold_store(*, item: Item, expected: Mapping[str, Sequence[float]]) -> Item:
         raise ValidationError(f"Participants have already rated “{item.key}”, so it cannot be changed.")
     item.purpose = Item.Purpose.GOLD if expected else Item.Purpose.JUDGED
     item.expected = {key: list(passing) for key, passing in expected.items()}
-    item.save(update_fields=["purpose", "expected", "updated_at"])
+    with transaction.atomic():
+        item.save(update_fields=["purpose", "expected", "updated_at"])
+        record(GOLD_STORE, item.study, item=item.pk, is_gold=bool(expected))
     return item
 
 
@@ -377,6 +382,7 @@ def item_set_remove(*, study: Study, name: str) -> tuple[int, int]:
         rehearsed = Participant.objects.filter(judged, study=study, is_synthetic=True)
         participants_erase(participants=rehearsed.distinct())
         Item.objects.filter(pk__in=free).delete()
+        record(ITEMS_REMOVE, study, items=len(free))
     return len(free), len(all_of_it) - len(free)
 
 

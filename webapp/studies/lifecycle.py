@@ -20,6 +20,7 @@ from chatbots.validation import Mistake, ValuesError
 from evaluation.analysis.levels import NEW_STUDIES
 from evaluation.formats.base import Skipped
 from webapp.bots.selectors import bot_available_ids
+from webapp.core.audit_trail import ITEMS_ADD, STUDY_ARCHIVE, STUDY_CHANGE, STUDY_DELETE, record
 from webapp.core.clock import database_now
 from webapp.studies.attention_checks import answers_beyond
 from webapp.studies.models import ClosedBy, Item, Participant, Study
@@ -88,8 +89,10 @@ def demo_paper_study_ensure() -> Study:
     )
     if study.state == Study.State.DRAFT and bot_available_ids(study.bots):
         # Use installed bots only: an edit would be refused for the others.
-        study.state = Study.State.COLLECTING
-        study.save(update_fields=["state", "updated_at"])
+        with transaction.atomic():
+            record(STUDY_CHANGE, study, before=study.state, state=Study.State.COLLECTING)
+            study.state = Study.State.COLLECTING
+            study.save(update_fields=["state", "updated_at"])
     return study
 
 
@@ -97,7 +100,11 @@ def study_close(*, study: Study, reason: ClosedBy) -> bool:
     """Close an open study by its own rule; False if it is no longer open."""
     now = database_now()
     is_open = Study.objects.filter(pk=study.pk, state=Study.State.COLLECTING)
-    return bool(is_open.update(state=Study.State.ENDED, closed_by=reason, ended_at=now, updated_at=now))
+    with transaction.atomic():
+        is_closed = bool(is_open.update(state=Study.State.ENDED, closed_by=reason, ended_at=now, updated_at=now))
+        if is_closed:
+            record(STUDY_CHANGE, study, before=Study.State.COLLECTING, state=Study.State.ENDED)
+    return is_closed
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +126,9 @@ def study_archive(*, study: Study, is_archived: bool) -> Study:
     if is_archived and study.state == Study.State.COLLECTING:
         raise ValidationError("The study is open to participants. Pause or close it first.")
     study.archived_at = database_now() if is_archived else None
-    study.save(update_fields=["archived_at", "updated_at"])
+    with transaction.atomic():
+        study.save(update_fields=["archived_at", "updated_at"])
+        record(STUDY_ARCHIVE, study, is_archived=is_archived)
     return study
 
 
@@ -157,10 +166,12 @@ def study_delete(*, study: Study, typed_key: str = "") -> list[DeletedData]:
         raise ValidationError(
             f"The study contains participants’ data. Type its key, {study.key}, to delete it, not “{typed_key}”."
         )
-    lost = study_loss(study)
-    participants_erase(participants=Participant.objects.filter(study=study))
-    studies_gone([study.pk])
-    study.delete()
+    with transaction.atomic():
+        lost = study_loss(study)
+        record(STUDY_DELETE, study, participants=study_participants(study).count())
+        participants_erase(participants=Participant.objects.filter(study=study))
+        studies_gone([study.pk])
+        study.delete()
     return lost
 
 
@@ -440,5 +451,7 @@ def items_import(
                     reason = f"id {quote(item.id)} is already in {location} with different texts"
                     report.skipped.append(Skipped(number, reason))
             Item.objects.bulk_create(rows, ignore_conflicts=True)
+            if rows:
+                record(ITEMS_ADD, study, items=len(rows))
         report.items += len(rows)
     return report

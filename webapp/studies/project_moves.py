@@ -8,6 +8,7 @@ from django.dispatch import Signal
 
 from chatbots.text import quote
 from webapp.bots.selectors import bots_unknown
+from webapp.core.audit_trail import STUDY_DECLINE, STUDY_MOVE, STUDY_OFFER, record
 from webapp.core.errors import Refused
 from webapp.core.project_scope import in_project
 from webapp.core.projects import project_by_key
@@ -41,12 +42,17 @@ def study_offer(*, study: Study, key: str) -> None:
     project = project_by_key(key)
     if project is None or project.key == study.project_id:
         raise Refused("no_project", f"The project {quote(key)} is not available. Enter the key of another project.")
-    Study.objects.filter(pk=study.pk).update(offered_to=project)
+    with transaction.atomic():
+        Study.objects.filter(pk=study.pk).update(offered_to=project)
+        record(STUDY_OFFER, study, to=project.key)
 
 
 def study_decline(*, study: Study) -> None:
     """Decline or withdraw the offer of a study."""
-    Study.everywhere.filter(pk=study.pk).update(offered_to=None)
+    with transaction.atomic():
+        Study.everywhere.filter(pk=study.pk).update(offered_to=None)
+        for side in filter(None, (study.project_id, study.offered_to_id)):
+            record(STUDY_DECLINE, study, project=str(side))
 
 
 def study_accept(*, study: Study) -> None:
@@ -69,6 +75,8 @@ def study_accept(*, study: Study) -> None:
                     "administrator of the server.",
                 )
         agreements_keep(study=locked, before=locked.project_id, after=locked.offered_to_id)
+        for side in (locked.project_id, locked.offered_to_id):
+            record(STUDY_MOVE, locked, project=str(side), source=locked.project_id, to=locked.offered_to_id)
         locked.project_id, locked.offered_to_id = locked.offered_to_id, None
         locked.save(update_fields=["project", "offered_to", "updated_at"])
         study_moved.send(sender=Study, study=locked)

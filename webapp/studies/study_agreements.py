@@ -12,9 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from chatbots.text import quote
+from webapp.core.audit_trail import AGREEMENT_ANSWER, AGREEMENT_ASK, AGREEMENT_DROP, record
 from webapp.core.errors import Refused
 from webapp.core.project_scope import project_of_new_rows
 from webapp.studies.models import Study, StudyAgreement
@@ -46,12 +48,20 @@ def agreement_ask(*, study_key: str) -> None:
         raise Refused("bad_key", f"{quote(study_key)} is no key of a study. Keys have letters, digits, hyphens and _.")
     if agreements_requested().count() >= MOST_AGREEMENTS:
         raise Refused("too_many", f"A project can have {MOST_AGREEMENTS} requests. Remove some first.")
-    StudyAgreement.everywhere.get_or_create(project_id=project_of_new_rows(), study_key=study_key)
+    with transaction.atomic():
+        agreement, is_new = StudyAgreement.everywhere.get_or_create(
+            project_id=project_of_new_rows(), study_key=study_key
+        )
+        if is_new:
+            record(AGREEMENT_ASK, agreement)
 
 
 def agreement_drop(*, number: str) -> None:
     """Remove a request of the active project, and with it an agreement."""
-    agreements_requested().filter(pk=number if number.isdigit() else 0).delete()
+    with transaction.atomic():
+        n, _rows = agreements_requested().filter(pk=number if number.isdigit() else 0).delete()
+        if n:
+            record(AGREEMENT_DROP, agreements=n)
 
 
 def agreement_answer(*, number: str, is_accepted: bool) -> None:
@@ -64,7 +74,10 @@ def agreement_answer(*, number: str, is_accepted: bool) -> None:
     if agreement is None:
         raise Refused("no_agreement", "This request no longer exists.")
     agreement.state = State.ACCEPTED if is_accepted else State.DECLINED
-    agreement.save(update_fields=["state", "updated_at"])
+    with transaction.atomic():
+        agreement.save(update_fields=["state", "updated_at"])
+        # In the log of the project that answers; the other one must not learn of a refusal.
+        record(AGREEMENT_ANSWER, agreement, project=project_of_new_rows(), is_accepted=is_accepted)
 
 
 def studies_named_by(project: str) -> Q:

@@ -23,6 +23,7 @@ from pydantic import ValidationError as WrongValues
 
 from chatbots.text import quote
 from chatbots.validation import mistakes_of
+from webapp.core.audit_trail import STUDY_CHANGE, STUDY_CREATE, record
 from webapp.core.clock import database_now
 from webapp.core.project_scope import active_project
 from webapp.studies.items import question_item_ensure
@@ -35,6 +36,8 @@ from webapp.studies.rubrics import DEFAULT_RUBRIC_NAME, post_task_questions, rub
 from webapp.studies.settings import NAMES, SECTION_OF, SECTIONS, StudyValues
 from webapp.studies.validation import study_errors
 
+OWN_SETTINGS = ("key", "name", "protocol", "rule", "seed")
+"""Settings outside of `StudyValues`."""
 _LISTS = {"questions": "Before the task", "after": "After the task"}
 _LONG = 80
 DiffLine = tuple[str, str]
@@ -340,7 +343,22 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = No
         if study.version_id != version.pk:
             Study.objects.filter(pk=study.pk).update(version=version)
         study.version = version
+        _record_change(before, current, study)
     return study
+
+
+def _record_change(before: Study | None, earlier: StudyVersion | None, study: Study) -> None:
+    """Record a new study, and the names of the settings in which one changed that is or was open."""
+    if before is None or earlier is None:
+        record(STUDY_CREATE, study, state=study.state)
+        return
+    old, new = earlier.values.flat(), study.values.flat()
+    settings = {name for name in new if old[name] != new[name]}
+    settings |= {name for name in OWN_SETTINGS if getattr(before, name) != getattr(study, name)}
+    if earlier.rubric_id != study.version.rubric_id:
+        settings.add("after")
+    if {before.state, study.state} != {Study.State.DRAFT} and (settings or before.state != study.state):
+        record(STUDY_CHANGE, study, settings=settings, before=before.state, state=study.state)
 
 
 def _current(before: Study | None) -> StudyVersion | None:

@@ -11,11 +11,14 @@ class TransferConfig(AppConfig):
         from webapp.jobs.kinds.base import kinds
 
         kinds.look_into("webapp.transfer.kinds")
+        from webapp.core.audit_trail import vocabulary_add
         from webapp.core.project_disk import disk_register
         from webapp.studies.privacy import erasure_follow
+        from webapp.transfer.exporters.base import exporters, run_exporters
         from webapp.transfer.job_files import exports_forget, project_exports, project_uploads, uploads_forget
         from webapp.transfer.report_links import shares_forget
 
+        vocabulary_add("table", lambda: {*exporters.names(), *(table.name for table in run_exporters()), "package"})
         erasure_follow(exports_forget)
         erasure_follow(shares_forget)
         erasure_follow(uploads_forget)

@@ -11,6 +11,7 @@ import re
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import fields
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from chatbots.text import error_text, sanitise
+from webapp.core.audit_trail import EXPORT, EXPORT_ORDER, AuditAction, record
 from webapp.core.errors import Refused
 from webapp.core.project_disk import disk_demand, disk_keep
 from webapp.core.project_scope import USUAL_PROJECT, project_of_new_rows
@@ -31,7 +33,7 @@ from webapp.core.whole_files import whole_file
 from webapp.jobs.models import UNFINISHED, Job, State
 from webapp.jobs.services.jobs import job_cancel, job_create
 from webapp.studies.models import Study
-from webapp.transfer.exporters.base import ExportOptions, exporter_counts, exporter_get, exporters
+from webapp.transfer.exporters.base import ExportOptions, Source, exporter_counts, exporter_get, exporters
 from webapp.transfer.package.tables import package_rights
 
 if TYPE_CHECKING:
@@ -80,6 +82,30 @@ def export_rights(table_name: str, options: ExportOptions) -> set[Right]:
     return rights
 
 
+def export_record(
+    source: Source, table_name: str, file_format: str, options: ExportOptions, action: AuditAction = EXPORT
+) -> None:
+    """Record in the audit log that a table or package is exported."""
+    record(
+        action,
+        source,
+        table=table_name,
+        format=file_format,
+        private=options.include_private,
+        synthetic=options.include_synthetic,
+        failed=options.include_failed,
+        images=options.include_images,
+        searched=bool(options.search),
+        excluded_flags=len(options.without),
+    )
+
+
+def export_options(job: Job) -> ExportOptions:
+    """Return the options of an export that a worker makes."""
+    names = {field.name for field in fields(ExportOptions)}
+    return ExportOptions(**{name: value for name, value in job.payload.items() if name in names})
+
+
 def export_make(*, study: Study, payload: dict[str, Any], created_by: User | None = None) -> Job:
     """Return the job that exports a table, reusing a running one.
 
@@ -95,7 +121,9 @@ def export_make(*, study: Study, payload: dict[str, Any], created_by: User | Non
         under_way = Job.objects.filter(kind="export", study=study, payload=payload, state__in=UNFINISHED).first()
         if under_way is not None:
             return under_way
-        return job_create(kind="export", payload=payload, study=study, created_by=created_by)
+        job = job_create(kind="export", payload=payload, study=study, created_by=created_by)
+        export_record(study, job.payload["what"], job.payload["format"], export_options(job), EXPORT_ORDER)
+        return job
 
 
 def export_folder() -> Path:

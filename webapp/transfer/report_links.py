@@ -11,10 +11,12 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from django.db import transaction
 from django.db.models import QuerySet
 from django.utils.translation import gettext as _
 
 from chatbots.text import is_blank
+from webapp.core.audit_trail import REPORT_SHARE, REPORT_UNSHARE, record
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
@@ -56,21 +58,25 @@ def share_make(
             "bad_share", _("A link can last 1 to {most} days, not {days}.").format(most=LONGEST_DAYS, days=days)
         )
     token = secrets.token_urlsafe(32)
-    row = SharedReport.objects.create(
-        study=study,
-        name=name,
-        digest=_digest(token),
-        document=document,
-        report_made_at=report_made_at,
-        made_by=made_by,
-        expires_at=None if days is None else database_now() + timedelta(days=days),
-    )
+    with transaction.atomic():
+        row = SharedReport.objects.create(
+            study=study,
+            name=name,
+            digest=_digest(token),
+            document=document,
+            report_made_at=report_made_at,
+            made_by=made_by,
+            expires_at=None if days is None else database_now() + timedelta(days=days),
+        )
+        record(REPORT_SHARE, study, days=days)
     return row, token
 
 
 def share_withdraw(*, share: SharedReport) -> None:
     """Revoke a link and delete its report (idempotent)."""
-    _end(SharedReport.objects.filter(pk=share.pk), SharedReport.Ended.WITHDRAWN)
+    with transaction.atomic():
+        if _end(SharedReport.objects.filter(pk=share.pk), SharedReport.Ended.WITHDRAWN):
+            record(REPORT_UNSHARE, share.study)
 
 
 def shares_forget(studies: Collection[int]) -> None:
@@ -112,8 +118,8 @@ def shares_of(study: Study) -> QuerySet[SharedReport]:
     return SharedReport.objects.filter(study=study).defer("document").select_related("made_by")
 
 
-def _end(shares: QuerySet[SharedReport], ending: SharedReport.Ended) -> None:
-    shares.filter(ended_at=None).update(ended_at=database_now(), ended=ending, document=b"")
+def _end(shares: QuerySet[SharedReport], ending: SharedReport.Ended) -> int:
+    return shares.filter(ended_at=None).update(ended_at=database_now(), ended=ending, document=b"")
 
 
 def _day(when: datetime) -> str:

@@ -33,6 +33,7 @@ WITHOUT_CALL = {"wait": "it asks `job` again and again"}
 
 METHODS: dict[str, Callable[[Server, Path], Any]] = {
     "analysis_start": lambda lab, to: lab.analyse("k"),
+    "audit": lambda lab, to: list(lab.audit()),
     "benchmark": lambda lab, to: lab.benchmark(),
     "benchmark_again": lambda lab, to: lab.benchmark_again(3),
     "benchmark_ask": lambda lab, to: lab.benchmark_ask("k"),

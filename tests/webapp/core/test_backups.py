@@ -15,16 +15,19 @@ from pathlib import Path
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
-from django.db import connection
+from django.db import IntegrityError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from tests.builders import make_conversation, make_rating, make_study
 from tests.conftest import ROOT
 from tests.databases import migrated_file
+from webapp.audit.chain import chain_check
+from webapp.audit.models import AuditEntry
 from webapp.conversations.models import Conversation, Turn
+from webapp.core.audit_trail import BACKUP, record
 from webapp.core.backups import backup_make, backup_read, backup_restore, database_has_rows
-from webapp.core.database_migration import database_copy, database_upgrade
+from webapp.core.database_migration import database_copy, database_upgrade, new_database_opened
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.studies.models import Participant, Study
@@ -99,6 +102,34 @@ def test_what_was_backed_up_comes_back_and_what_was_there_is_kept(collected: Con
     backup_restore(done.kept_before)
     assert Study.objects.filter(key="later").exists()
     assert not Turn.objects.exists()
+
+
+def test_the_audit_log_is_kept_and_still_append_only(collected: Conversation, tmp_path: Path) -> None:
+    """Backed up, restored and moved, its chain is intact, its triggers are there, and the restoration is recorded."""
+    file = tmp_path / "all.zip"
+    call_command("backup", output=file)
+    assert AuditEntry.everywhere.latest("sequence").action == "backup"
+    n = AuditEntry.everywhere.count()
+    record(BACKUP)
+    call_command("restore", str(file))
+    call_command("audit_verify")
+    actions = list(AuditEntry.everywhere.order_by("sequence").values_list("action", flat=True))
+    assert actions[-1] == "restore"
+    assert n - 1 <= len(actions) - 1 <= n, "the entry of the backup itself comes after its copy of the database"
+    with pytest.raises(IntegrityError, match="append-only"):
+        AuditEntry.everywhere.update(actor=1)
+
+
+def test_a_moved_audit_log_is_intact(collected: Conversation, empty_database: str) -> None:
+    call_command("audit_verify")
+    n = AuditEntry.everywhere.count()
+    assert n
+    database_copy(empty_database)
+    with new_database_opened(empty_database):
+        assert AuditEntry.everywhere.count() == n
+        assert chain_check("default").problem == ""
+        with pytest.raises(IntegrityError, match="append-only"):
+            AuditEntry.everywhere.update(actor=1)
 
 
 @pytest.mark.parametrize("is_kept", [True, False], ids=["in the folder", "in the environment"])

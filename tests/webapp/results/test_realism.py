@@ -26,6 +26,7 @@ from evaluation.stats.effect_sizes import Effect
 from tests.builders import signed_in
 from tests.webapp.api.programs import Program
 from tests.webapp.jobs.test_simulation import add_chat, create, done, imported, talked
+from webapp.audit.models import PendingEntry
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
@@ -214,6 +215,7 @@ def test_the_page_shows_run_job_result_and_failure() -> None:
         file = client.get(reverse("dashboard:study_simulated_file", args=["s", job.pk, name]))
         assert file.status_code == 200
         assert word in file.content.decode()
+    assert PendingEntry.everywhere.filter(action="download", object_id=job.pk).count() == 2
     assert client.get(reverse("dashboard:study_simulated_file", args=["s", job.pk, "none.csv"])).status_code == 404
     empty = SelfPlayRun.objects.filter(pk=run.pk)
     Conversation.objects.filter(selfplay__run=run).delete()

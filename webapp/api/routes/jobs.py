@@ -16,6 +16,7 @@ from evaluation.hybrid.baselines import MIN_BOTS
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token
 from webapp.api.schemas import AskAnalysis, AskFit, AskItems, AskMetrics, AskRehearsal, FitOut, JobOut
 from webapp.api.schemas_study import MetricProgressOut
+from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.pages import server_address
 from webapp.core.rights import Right
@@ -134,10 +135,11 @@ def fit(request: HttpRequest, id: int) -> Any:
 @router.get("/fits/{id}/file", response={200: dict[str, Any], **FAILURES}, operation_id="fit_file")
 def fit_file(request: HttpRequest, id: int) -> Any:
     """Download a fit as `fit_hybrid --output` writes it; apply it with `--fit`."""
-    fit_document = HybridFit.objects.filter(pk=id).values_list("kept", flat=True).first()
-    if not fit_document:
+    fit = HybridFit.objects.filter(pk=id).first()
+    if fit is None or not fit.kept:
         raise Http404(f"there is no stored fit {id}")
-    return fit_document
+    record(DOWNLOAD, fit, file="fit")
+    return fit.kept
 
 
 def _annotate_fits(rows: QuerySet[HybridFit]) -> QuerySet[HybridFit]:

@@ -35,6 +35,7 @@ from webapp.api.schemas import (
     table_line,
 )
 from webapp.api.schemas_study import DatasheetOut, ReportOut
+from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.dashboard.render import report_html
 from webapp.dashboard.report_document import Document
@@ -49,7 +50,7 @@ from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.datasheet import datasheet_json, datasheet_md, datasheet_of
 from webapp.transfer.exporters.base import ExportOptions, exporter_list, exporters, table_of
-from webapp.transfer.job_files import PACKAGE, export_rights
+from webapp.transfer.job_files import PACKAGE, export_record, export_rights
 from webapp.transfer.package.contents import package_pieces
 from webapp.transfer.package.tables import package_rights
 from webapp.transfer.writers import Format, sent, stream
@@ -130,6 +131,7 @@ def table(
         refresh_flags(study, exact=True)
     table_data = table_of(study, table, options)
     pieces = stream(format, table_data.columns, table_data.rows)
+    export_record(study, table, format, options)
     return sent(pieces, study.key, table, format, is_private=options.include_private)
 
 
@@ -148,6 +150,7 @@ def package(request: HttpRequest, key: str, included: Query[Included]) -> HttpRe
     if options.without:
         refresh_flags(study, exact=True)
     pieces = package_pieces(study, options, rights=rights)
+    export_record(study, PACKAGE, "zip", options)
     return sent(pieces, study.key, PACKAGE, "zip", is_private=options.include_private)
 
 
@@ -254,6 +257,7 @@ def report_page(
     """Download the newest report as one self-contained page, as `report --output` writes it."""
     study = study_by_key(key)
     _job, document = _get_newest_report(study, participant_filter, like, sections)
+    record(DOWNLOAD, study, file="report")
     return HttpResponse(
         report_html(document),
         content_type="text/html; charset=utf-8",
@@ -302,6 +306,7 @@ def datasheet_text(request: HttpRequest, key: str) -> HttpResponse:
     """Download the datasheet as Markdown."""
     study = study_by_key(key)
     text = datasheet_md(study, datasheet_of(study))
+    record(DOWNLOAD, study, file="datasheet")
     return HttpResponse(text, content_type="text/markdown; charset=utf-8")
 
 

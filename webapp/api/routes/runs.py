@@ -41,6 +41,7 @@ from webapp.search.pagination import conversations_of_run
 from webapp.search.run_comparison import LEVEL, RunComparisonParams, RunMeasure, Side, runs_compared
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.exporters.base import ExportOptions, run_exporters, table_of_run
+from webapp.transfer.job_files import export_record
 from webapp.transfer.writers import Format, sent, stream
 
 router = Router(tags=["runs"], auth=Token())
@@ -178,6 +179,7 @@ def run_table(
     except UnknownName as error:
         raise Http404(str(error)) from None
     pieces = stream(format, table_data.columns, table_data.rows)
+    export_record(selected_run, table, format, options)
     return sent(pieces, selected_run.file_name, table, format, is_private=False)
 
 

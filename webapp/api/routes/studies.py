@@ -19,6 +19,7 @@ from webapp.api.errors import BODY_FAILURES, FAILURES, Token, rights_of
 from webapp.api.schemas import Pages, StudyDetail, StudyMade, StudyOut, fields_of
 from webapp.api.schemas_study import BotVotesOut, FlagsOut, LiveOut, OverviewOut, PairsOut, StudyLeaderboard, VotesOut
 from webapp.conversations.selectors import synthetic_count
+from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.rights import Right
 from webapp.dashboard.data_quality import flags_counted
 from webapp.dashboard.live_page import live_room
@@ -66,7 +67,9 @@ def study_file(request: HttpRequest, key: str) -> Any:
 
     Completion codes are included only if the token may pay or administer.
     """
-    file = study_file_of(study_by_key(key))
+    selected_study = study_by_key(key)
+    file = study_file_of(selected_study)
+    record(DOWNLOAD, selected_study, file="study_file")
     sees_codes = {Right.PAY, Right.ADMINISTER} & set(rights_of(request))
     return (file if sees_codes else without_codes(file)).to_plain()
 

@@ -15,6 +15,7 @@ from django.db import InternalError, OperationalError, ProgrammingError
 
 from chatbots.installation import release
 from chatbots.text import quote
+from webapp.core.audit_trail import Origin, in_origin
 from webapp.core.database import database_complaint, is_new_embedded_database
 from webapp.core.errors import Refused
 from webapp.core.project_scope import in_project
@@ -88,7 +89,8 @@ class ConfabCommand(BaseCommand):
         if key is not None and project_by_key(key) is None:
             known = ", ".join(project.key for project in projects_all())
             raise LookupError(f"there is no project {quote(key)}; use one of: {known}")
-        with in_project(key):
+        command = type(self).__module__.rpartition(".")[2]
+        with in_project(key), in_origin(Origin("command", details={"command": command})):
             return self.run(**options)
 
     def note(self, text: str) -> None:

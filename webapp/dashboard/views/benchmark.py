@@ -13,6 +13,7 @@ from django.utils.http import urlencode
 from evaluation.number_format import share, span
 from evaluation.published.correlations import caveats_of
 from evaluation.stats.correlation import Method
+from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.benchmark_grid import HELD_OUT, MEAN, METHODS, NAME, RANK, Grid, grid_of
@@ -154,6 +155,7 @@ def benchmark_csv(request: HttpRequest) -> HttpResponse:
         if systems is None:
             raise Http404
         table, name = systems.table, f"systems-{method}"
+    record(DOWNLOAD, file="benchmark")
     response = HttpResponse(table_csv(table), content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="benchmark-{name}.csv"'
     return response

@@ -14,6 +14,7 @@ from django.shortcuts import get_object_or_404, redirect
 
 from chatbots.validation import ValuesError
 from webapp.conversations.services.exclusion import conversations_exclude, conversations_include
+from webapp.core.audit_trail import CHATS_EXCLUDE, CHATS_INCLUDE, record
 from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.core.rights import Right
@@ -98,16 +99,17 @@ def _judge(request: HttpRequest, collection: Gathered, source: str, language: st
 @post_view(Right.ADMINISTER)
 def study_exclude(request: HttpRequest, study: Study) -> HttpResponse:
     """Exclude the selected conversations of a study from all results, or include them again."""
-    return _exclude(request, gathered(study))
+    return _exclude(request, study)
 
 
 @post_view(Right.ADMINISTER)
 def run_exclude(request: HttpRequest, run_id: int) -> HttpResponse:
     """Exclude the selected conversations of a run from all results, or include them again."""
-    return _exclude(request, gathered(get_object_or_404(SelfPlayRun, pk=run_id)))
+    return _exclude(request, get_object_or_404(SelfPlayRun, pk=run_id))
 
 
-def _exclude(request: HttpRequest, collection: Gathered) -> HttpResponse:
+def _exclude(request: HttpRequest, source: Study | SelfPlayRun) -> HttpResponse:
+    collection = gathered(source)
     action, undo = request.POST.get("what", ""), request.session.get(UNDO, {})
     try:
         if action == "undo" and undo.get("page") == collection.address():
@@ -122,6 +124,7 @@ def _exclude(request: HttpRequest, collection: Gathered) -> HttpResponse:
         completed = collection.select_ids(ids, state="completed")
         n = conversations_exclude(ids=completed)
         if n:
+            record(CHATS_EXCLUDE, source, conversations=n)
             notes_add(chats=completed, text="Excluded from all results.", author=request.user)
             request.session[UNDO] = {"page": collection.address(), "chats": list(map(str, completed))}
         if n < len(ids):
@@ -133,6 +136,7 @@ def _exclude(request: HttpRequest, collection: Gathered) -> HttpResponse:
             messages.info(request, rest % {"n": len(ids) - n})
     else:
         n = conversations_include(ids=ids)
+        record(CHATS_INCLUDE, source, conversations=n)
         notes_add(chats=ids if n else [], text="Included in all results again.", author=request.user)
         included = plural(n, "1 conversation is", "%(n)d conversations are") % {"n": n}
         messages.success(request, f"{included} included in all results again.")

@@ -16,6 +16,7 @@ from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.http.response import HttpResponseBase
 from django.shortcuts import get_object_or_404
 
+from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.pages import staff_refusal
 from webapp.core.rights import Right, may
@@ -44,7 +45,9 @@ from webapp.transfer.job_files import (
     LARGE_EXPORT,
     PACKAGE,
     export_make,
+    export_options,
     export_path,
+    export_record,
     export_rights,
     export_size,
     export_title,
@@ -167,6 +170,7 @@ def send_file(
         return None
     if options.without:
         refresh_flags(study, exact=True)
+    export_record(study, table_name, file_format, options)
     if file_format == "zip":
         pieces = package_pieces(study, options)
     else:
@@ -196,6 +200,7 @@ def run_export(request: HttpRequest, run_id: int) -> HttpResponseBase:
     table = table_of_run(run, form.cleaned_data["what"], options)
     file_format: Format = form.cleaned_data["format"]
     pieces = stream(file_format, table.columns, table.rows)
+    export_record(run, table.exporter.name, file_format, options)
     return sent(pieces, run.file_name, table.exporter.name, file_format, is_private=False)
 
 
@@ -211,6 +216,8 @@ def made_file(request: HttpRequest, key: str, pk: int) -> HttpResponseBase:
     except FileNotFoundError:
         raise Http404("This file has been deleted. Please create it again.") from None
     table_name, is_private = job.payload["what"], job.payload["include_private"]
+    assert job.study is not None
+    export_record(job.study, table_name, job.payload["format"], export_options(job))
     return sent(pieces_of(file), key, table_name, job.payload["format"], is_private=is_private)
 
 
@@ -231,6 +238,7 @@ def datasheet_file(study: Study, ending: str) -> HttpResponse:
     """
     write, kind = _WRITERS[ending]
     headers = {"Content-Disposition": f'attachment; filename="{study.key}-heds.{ending}"'}
+    record(DOWNLOAD, study, file="datasheet")
     return HttpResponse(write(study, datasheet_of(study)), content_type=kind, headers=headers)
 
 

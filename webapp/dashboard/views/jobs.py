@@ -16,6 +16,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from evaluation.plots.marks import slots_of
 from webapp.bots.models import Spending
 from webapp.bots.selectors import spending_spent
+from webapp.core.audit_trail import PRIVATE_OPEN, record
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
@@ -285,7 +286,10 @@ def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
         context = imported_context(ImportReport.read(result), key if is_there else "")
         result = None
     elif isinstance(selected_job, Job) and selected_job.kind == "pay_message" and result:
-        people = message_recipients(selected_job, with_ids=may(request.user, Right.PRIVATE))
+        sees_private = may(request.user, Right.PRIVATE)
+        if sees_private:
+            record(PRIVATE_OPEN, selected_job.study, page="message_recipients")
+        people = message_recipients(selected_job, with_ids=sees_private)
         n_failed = sum(bool(recipient.error) for recipient in people)
         context, result = {"people": people, "n_failed": n_failed, "n_sent": len(people) - n_failed}, None
     return page(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
 
+from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.forms import JudgesForm
@@ -56,6 +57,7 @@ def judges_file(request: HttpRequest, pk: int, kind: str) -> HttpResponse:
     if job is None or kind not in ("csv", "json"):
         raise Http404(f"there is no finished comparison {pk}")
     result = job.result or {}
+    record(DOWNLOAD, job, file="judges")
     if kind == "json":
         return JsonResponse(result)
     name = {"Content-Disposition": f'attachment; filename="judges-{pk}.csv"'}

@@ -22,6 +22,7 @@ from django.utils.cache import get_conditional_response, patch_cache_control
 
 from webapp.conversations.selectors import synthetic_count
 from webapp.conversations.services import distress_marks_see, reports_see
+from webapp.core.audit_trail import DOWNLOAD, PRIVATE_OPEN, record
 from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.core.rights import Right, may
@@ -150,6 +151,8 @@ def people_reader(
 
     Pay is included only if the study pays and the user may decide about it.
 
+    If the user may see private data, the audit log records it.
+
     Args:
         state: state of the study's flags.
         bots: bots of the study, if known.
@@ -160,13 +163,16 @@ def people_reader(
         visit.platform in PAYING or visit.decisions for visit in visits.all if not visit.is_synthetic
     )
     pays = has_pay and may(request.user, Right.PAY)
+    sees_private = may(request.user, Right.PRIVATE)
+    if sees_private:
+        record(PRIVATE_OPEN, study, page="participants")
     return PeopleReader(
         visits,
         flags_by_state(visits, state, of_pay=pays),
         reports_by_person(study, include_synthetic=True),
         study_bots(study) if bots is None else bots,
         pays,
-        may(request.user, Right.PRIVATE),
+        sees_private,
         messages_waiting(Q(participant__study=study), column="participant"),
     )
 
@@ -363,6 +369,7 @@ def links_csv(request: HttpRequest, study: Study) -> StreamingHttpResponse:
     list_id = request.GET.get("list", "")
     batch = int(list_id) if list_id.isdecimal() else None
     rows = link_table(study, participant_link(request, study), batch)
+    record(DOWNLOAD, study, file="links")
     response = StreamingHttpResponse(_written(rows), content_type="text/csv; charset=utf-8")
     name = f"{study.key}.links{'' if batch is None else f'-{batch}'}.csv"
     response["Content-Disposition"] = f'attachment; filename="{name}"'

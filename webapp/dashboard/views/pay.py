@@ -25,6 +25,7 @@ from django.http import (
 from django.shortcuts import redirect
 from django.urls import reverse
 
+from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.core.rights import Right
@@ -332,6 +333,7 @@ def mturk(request: HttpRequest, study: Study) -> HttpResponseBase:
     """
     if request.method == "POST":
         return _mturk_filled(request, study)
+    record(DOWNLOAD, study, file="mturk")
     return _file((line.encode() for line in mturk_file(study)), f"{study.key}-mturk.csv")
 
 
@@ -363,6 +365,7 @@ def _mturk_filled(request: HttpRequest, study: Study) -> HttpResponseBase:
         return _back(request, study)
     out.flush()
     filled_file.seek(0)
+    record(DOWNLOAD, study, file="mturk_results")
     response = _file(iter(lambda: filled_file.read(_PIECE_BYTES), b""), f"{study.key}-mturk-results.csv")
     response._resource_closers.append(out.close)  # type: ignore[attr-defined]
     return response

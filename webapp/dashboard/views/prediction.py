@@ -16,6 +16,7 @@ from chatbots.registry import UnknownName
 from evaluation.hybrid.features import PRESETS
 from evaluation.metrics.registry import configured_metrics, metric_list
 from webapp.conversations.selectors import synthetic_count
+from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.conversation_list import conversations_link
@@ -243,6 +244,7 @@ def fit_download(request: HttpRequest, key: str, fit_id: int) -> HttpResponse:
     fit = get_object_or_404(HybridFit, pk=fit_id, study__key=key)
     if not fit.kept:
         raise Http404
+    record(DOWNLOAD, fit, file="fit")
     response = JsonResponse(fit.kept)
     response["Content-Disposition"] = f'attachment; filename="{key}-fit-{fit.pk}.json"'
     return response

@@ -18,6 +18,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
@@ -322,6 +323,7 @@ def report_file(request: HttpRequest, study: Study) -> HttpResponse:
     if unknown := document.unknown(section_ids):
         known = ", ".join(chapter.id for chapter in document.chapters)
         raise Http404(f"The report has no section “{unknown[0]}”. Available sections: {known}.")
+    record(DOWNLOAD, study, file="report")
     # Send as an attachment: the file has its own policy, and the site's would disable its style.
     return HttpResponse(
         report_html(document.chosen(section_ids)),

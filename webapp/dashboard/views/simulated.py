@@ -10,6 +10,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.http import content_disposition_header
 
+from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.forms import SimulationForm
@@ -103,6 +104,7 @@ def simulated_file(request: HttpRequest, key: str, pk: int, name: str) -> HttpRe
         if table is None:
             raise Http404("the comparison has no such table")
         response = HttpResponse(table_csv(table.table), content_type="text/csv; charset=utf-8")
+    record(DOWNLOAD, job, file="simulated_file")
     response["Content-Disposition"] = content_disposition_header(True, f"{key}-{pk}-{name}") or ""
     response["X-Content-Type-Options"] = "nosniff"
     return response

@@ -28,6 +28,7 @@ from webapp.transfer.job_files import EXPORTS_KEPT, UPLOADS_KEPT
 SETTINGS = (
     ("People and rights", "people", (Right.ADMINISTER,)),
     ("Projects", "projects", ()),
+    ("Audit log", "audit", (Right.ADMINISTER,)),
     ("Tokens", "tokens", ()),
     ("Alerts", "alerts", ()),
     ("Retention", "retention", ()),

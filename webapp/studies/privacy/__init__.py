@@ -32,6 +32,7 @@ from django.utils.crypto import salted_hmac
 from django.utils.translation import gettext as _
 
 from webapp.bots.services import bot_reasons_forget
+from webapp.core.audit_trail import ERASE, record
 from webapp.core.clean_up import clean_up_kind, clean_up_on_commit
 from webapp.core.clock import database_now
 from webapp.core.database import journal_emptied
@@ -262,6 +263,9 @@ def participants_erase(*, participants: QuerySet[Participant], notes: bool = Fal
             _log_entries_of(rows).delete()
             rows.delete()
         erased_follow_up(n_people, people=ids)
+        reason = Erasure.Kind.ASKED if notes else "scripted"
+        for study in Study.everywhere.filter(pk__in=n_people):
+            record(ERASE, study, kind=reason, participants=n_people[study.pk])
         if notes:
             for study_id, n in n_people.items():
                 Erasure.objects.create(study_id=study_id, kind=Erasure.Kind.ASKED, n_people=n, removed=removed)
@@ -362,6 +366,7 @@ def participant_withdraw(*, participant: Participant) -> Mapping[str, int]:
         people.update(withdrawn_at=database_now(), entry_nonce="", move_nonce="")
         erased_follow_up({person.study_id})
         Erasure.objects.create(study_id=person.study_id, kind=Erasure.Kind.WITHDRAWN, n_people=1, removed=removed)
+        record(ERASE, person.study, kind=Erasure.Kind.WITHDRAWN, participants=1)
     participant.refresh_from_db()
     return removed
 

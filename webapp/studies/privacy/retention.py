@@ -20,6 +20,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 
+from webapp.core.audit_trail import ERASE, record
 from webapp.core.clean_up import clean_up_title, clean_ups_repeat
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
@@ -165,6 +166,7 @@ def ids_erase(*, people: QuerySet[Participant], kind: str = Erasure.Kind.IDS) ->
         for study_id in studies:
             n = people.filter(study=study_id).count()
             Erasure.objects.create(study_id=study_id, kind=kind, n_people=n, removed=removed)
+            record(ERASE, Study.everywhere.get(pk=study_id), kind=kind, participants=n)
         erased_follow_up(studies)
     return removed
 
@@ -188,6 +190,7 @@ def texts_erase(*, study: Study) -> dict[str, int]:
             kind.blank(study, kind.rows(study))
         n_people = study.participants.filter(is_synthetic=False).count()
         Erasure.objects.create(study=study, kind=Erasure.Kind.TEXTS, n_people=n_people, removed=removed)
+        record(ERASE, study, kind=Erasure.Kind.TEXTS, participants=n_people)
         erased_follow_up({study.pk})
     return removed
 

@@ -30,6 +30,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from evaluation.formats.tables import escape_cell
+from webapp.core.audit_trail import LINKS_CREATE, record
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.models import LinkCount, OneTimeLink, Outcome, Participant, Study, StudyVersion, Task, Whereabouts
@@ -88,6 +89,7 @@ def links_make(*, study: Study, n: int, label: str = "", days: int | None = None
             (OneTimeLink(study=study, number=first + i, batch=batch, label=label, expires_at=until) for i in range(n)),
             batch_size=1000,
         )
+        record(LINKS_CREATE, study, links=n)
     return batch
 
 

@@ -6,7 +6,9 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from webapp.core.audit_trail import BACKUP, record
 from webapp.core.backups import backup_make, key_is_kept
+from webapp.core.database_migration import migrations_pending
 from webapp.core.management.base import ConfabCommand
 
 
@@ -23,6 +25,8 @@ class Command(ConfabCommand):
 
     def run(self, **options: Any) -> dict[str, Any]:
         file, backup = backup_make(options["output"])
+        if not migrations_pending():  # an older database has no audit log yet
+            record(BACKUP)
         return {
             "file": str(file),
             "bytes": file.stat().st_size,

@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from webapp.core.audit_trail import RESTORE, record
 from webapp.core.backups import backup_restore
 from webapp.core.database_migration import migrations_pending
 from webapp.core.management.base import ConfabCommand
@@ -19,6 +20,9 @@ class Command(ConfabCommand):
 
     def run(self, **options: Any) -> dict[str, Any]:
         done = backup_restore(options["file"])
+        missing = migrations_pending()
+        if not missing:
+            record(RESTORE)
         return {
             "file": str(options["file"]),
             "made_at": done.backup.made_at,
@@ -27,7 +31,7 @@ class Command(ConfabCommand):
             "kept_before": str(done.kept_before) if done.kept_before else None,
             "was_damaged": done.was_damaged,
             "same_key": done.same_key,
-            "migrations_missing": migrations_pending(),
+            "migrations_missing": missing,
         }
 
     def present(self, result: dict[str, Any]) -> None:

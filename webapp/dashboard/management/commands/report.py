@@ -14,6 +14,7 @@ from typing import Any
 
 from chatbots.text import quote
 from evaluation.analysis.formula_model import KINDS
+from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.dashboard.render import report_html
 from webapp.dashboard.report_document import CHANGES_SECTION, with_changes
@@ -80,6 +81,7 @@ class Command(ConfabCommand):
             raise Usage(f"--formula models ratings, and {reason}; remove it")
         if output is not None:
             _writable(output)
+        record(DOWNLOAD, study, file="report")
         run = run_by_id(options["run"]) if options["run"] is not None else None
         table: Path | None = options["bots"]
         bot_table = None

@@ -18,6 +18,7 @@ from django.shortcuts import redirect
 
 from chatbots.validation import Mistake, ValuesError
 from webapp.conversations.imported_sets import imported_set_remove
+from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.core.rights import Right
@@ -60,6 +61,7 @@ def download(request: HttpRequest, study: Study) -> HttpResponseBase:
         name = f"{study.key}.yaml"
         text = study_file_text(study_file_of(study))
         answer = HttpResponse(text, content_type="application/yaml; charset=utf-8")
+    record(DOWNLOAD, study, file="items" if "items" in request.GET else "study_file")
     answer["Content-Disposition"] = f'attachment; filename="{name}"'
     return answer
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from chatbots.text import quote
+from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand
 from webapp.studies.models import Study
@@ -29,6 +30,7 @@ class Command(ConfabCommand):
             raise Refused("not_found", f"there is no study {quote(options['study'])}") from None
         file = study_file_of(study)
         text = study_file_json(file) if path.suffix == ".json" else study_file_text(file)
+        record(DOWNLOAD, study, file="study_file")
         path.write_text(text, encoding="utf-8", newline="\n")
         result = {"study": study.key, "version": study.version.number, "state": study.state}
         if isinstance(file.items, str):

@@ -17,7 +17,7 @@ from webapp.search.fields import Unreadable
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.exporters.base import ExportOptions, Source, exporter_list, search_check, table_of, table_of_run
-from webapp.transfer.job_files import PACKAGE
+from webapp.transfer.job_files import PACKAGE, export_record
 from webapp.transfer.package.contents import package_pieces
 from webapp.transfer.writers import FORMATS, Format, whole_file, write_file
 
@@ -80,6 +80,7 @@ class Command(ConfabCommand):
             search_check(source, options["what"], export_options)
         except Unreadable as error:
             raise Usage(f"--search is invalid: {error} For example: {error.example}") from None
+        export_record(source, options["what"], file_format or "zip", export_options)
         if file_format is None:
             assert isinstance(source, Study), "a package needs --study"
             return self._package(source, export_options, options["output"])

@@ -1,0 +1,1 @@
+"""Audit log: an append-only chain of recorded actions for each project."""
