@@ -355,6 +355,20 @@ class Quotas(InputModel):
         "for one bot minus the share for the other. Study plans show it. Bots whose difference is certainly smaller "
         "are called equal for practical purposes. Leave empty for a tenth of the scale.",
     )
+    planned_sd: Number | None = Field(
+        default=None,
+        gt=0,
+        title="Standard deviation for planning",
+        description="Of the ratings of one bot, in points. Leave empty to take it from ratings: of the study below, of "
+        "this study’s pilot, or of the newest study with an equally wide scale.",
+    )
+    spread_of: str = Field(
+        default="",
+        max_length=60,
+        title="Study for planning",
+        description="Key of a study, such as a pilot, whose spread of ratings and pace the plan uses. Leave empty for "
+        "this study, or the newest with an equally wide scale.",
+    )
     level: ConfidenceLevel = None
 
 

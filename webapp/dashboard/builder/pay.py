@@ -30,7 +30,7 @@ from webapp.dashboard.recruitment import address_for, participant_link
 from webapp.jobs.selectors.fits import fit_leading
 from webapp.ratings.selectors import study_ratings, study_whole
 from webapp.studies.assignment.rules.base import rules
-from webapp.studies.models import Outcome, Study
+from webapp.studies.models import Outcome, Study, Task
 from webapp.studies.recruitment.completion import is_paid, money_text, pay_in_all
 from webapp.studies.recruitment.owed import pay_for_ending
 from webapp.studies.validation import outcomes_possible
@@ -103,10 +103,14 @@ class RatingSpread:
     Attributes:
         plan: plan with this spread, for the number of bots in that study.
         study: key of the study that it was measured in; empty if it is assumed.
+        is_given: True if the researcher entered it.
+        unusable: key of a study that was chosen for planning but lacks ratings on an equally wide scale.
     """
 
     plan: RaterPlan
     study: str = ""
+    is_given: bool = False
+    unusable: str = ""
 
     @property
     def sd(self) -> float:
@@ -126,6 +130,8 @@ class Reach:
         with_prediction: ratings that a further bot needs with the hybrid fit's predictions; None without a fit.
         n_bots, n_pairs: numbers of bots and pairs compared.
         alpha: probability of any wrong order among all pairs.
+        n_minutes: total time of all participants, in minutes; 0 without a plan.
+        hours: time until all have finished, at the pace of the study that the spread comes from; None if unknown.
     """
 
     spread: RatingSpread
@@ -137,6 +143,8 @@ class Reach:
     n_bots: int
     n_pairs: int
     alpha: float
+    n_minutes: int = 0
+    hours: float | None = None
 
 
 def reach_of(study: Study, width: float) -> Reach | None:
@@ -151,7 +159,8 @@ def reach_of(study: Study, width: float) -> Reach | None:
     if n_bots < 2 or width <= 0:
         return None
     values = study.values
-    n = values.assignment.max_per_bot or values.quotas.n_conversations_wanted // n_bots
+    n_chats = values.quotas.n_conversations_wanted * values.assignment.bots_in_a_row
+    n = values.assignment.max_per_bot or n_chats // n_bots
     spread = spread_for(study, width)
     smallest = values.quotas.smallest_difference or SMALLEST_SHARE * width
     plan = _planned(replace(spread.plan, alpha=order_alpha(values.quotas.level)), n_bots, n, smallest)
@@ -167,7 +176,21 @@ def reach_of(study: Study, width: float) -> Reach | None:
         n_bots=n_bots,
         n_pairs=plan.n_comparisons,
         alpha=plan.alpha,
+        n_minutes=n_wanted(study) * values.texts.minutes,
+        hours=_hours_at_pace(spread.study, n_wanted(study)),
     )
+
+
+_LEAST_FOR_PACE = 10
+
+
+def _hours_at_pace(key: str, n_tasks: int) -> float | None:
+    """Return the hours that so many tasks take at the pace of a study's newest ones; None if unknown."""
+    ends = Task.objects.filter(participant__study__key=key, participant__is_synthetic=False, outcome=Outcome.RATED)
+    times = list(ends.order_by("-ended_at").values_list("ended_at", flat=True)[:_NEWEST]) if key and n_tasks else []
+    if len(times) < _LEAST_FOR_PACE or times[0] == times[-1]:
+        return None
+    return float((times[0] - times[-1]).total_seconds() / 3600 / (len(times) - 1) * n_tasks)
 
 
 @lru_cache(maxsize=512)
@@ -194,7 +217,10 @@ def spread_for(study: Study, width: float) -> RatingSpread:
 
     It is that of this study, else that of the newest study with an equally wide scale, else a typical value.
     """
-    key = f"spread:{study.pk}:{width:g}"
+    quotas = study.values.quotas
+    if quotas.planned_sd is not None:
+        return RatingSpread(plan_assumed(quotas.planned_sd, width), is_given=True)
+    key = f"spread:{study.pk}:{width:g}:{quotas.spread_of}"
     spread: RatingSpread | None = cache.get(key)
     if spread is None:
         spread = _spread(study, width)
@@ -205,12 +231,17 @@ def spread_for(study: Study, width: float) -> RatingSpread:
 def _spread(study: Study, width: float) -> RatingSpread:
     rated = Conversation.objects.filter(state=Conversation.State.COMPLETED, is_synthetic=False, study__isnull=False)
     newest = rated.exclude(study=study).order_by("-created_at").values_list("study", flat=True)
-    for study_id in dict.fromkeys([study.pk, *newest[:1]]):
+    chosen = study.values.quotas.spread_of
+    first = Study.objects.filter(key=chosen).values_list("pk", flat=True) if chosen else ()
+    unusable = ""
+    for study_id in dict.fromkeys([*first, study.pk, *newest[:1]]):
         rated_study = Study.objects.get(pk=study_id)
         plan = _measured(rated_study, rated.filter(study=study_id), width)
         if plan is not None:
-            return RatingSpread(plan, rated_study.key)
-    return RatingSpread(plan_assumed(_USUAL_SHARE * width, width))
+            return RatingSpread(plan, rated_study.key, unusable=unusable)
+        if rated_study.key == chosen:
+            unusable = chosen
+    return RatingSpread(plan_assumed(_USUAL_SHARE * width, width), unusable=unusable)
 
 
 def _measured(study: Study, rated: QuerySet[Conversation], width: float) -> RaterPlan | None:
@@ -247,6 +278,8 @@ _NUMBERS = {
     "n_conversations_wanted": ("Participants wanted", "completed tasks; 0 for no limit"),
     "max_per_bot": ("Chats per bot", "0 for no limit"),
     "smallest_difference": ("Smallest difference of interest", "in points; empty for a tenth of the scale"),
+    "planned_sd": ("Standard deviation", "for planning, in points; empty to take it from ratings"),
+    "spread_of": ("Plan from study", "its key, such as a pilot; empty for the newest"),
     "level": ("Confidence level", "0.95 tests at .05"),
     "pay_each": ("Pay per task", ""),
     "currency": ("Currency", "such as GBP"),
@@ -300,6 +333,7 @@ class PayStep(BuildStep):
             ("ends", ends),
             ("numbers", numbers),
             ("Link parameters and admission", _rest(recruitment, shown_names)),
+            (section_title("closing"), _closing_fields()),
             (section_title("quotas"), _rest(quotas, shown_names)),
             (section_title("assignment"), {"rule": _rule_field(plan), **_rest(assignment, shown_names)}),
         ]
@@ -356,6 +390,12 @@ def _is_end(name: str) -> bool:
 
 def _rest(fields: Mapping[str, forms.Field], shown_names: set[str]) -> dict[str, forms.Field]:
     return {name: field for name, field in fields.items() if name not in shown_names}
+
+
+def _closing_fields() -> dict[str, forms.Field]:
+    fields = section_fields("closing")
+    fields["closes_on"].widget = forms.DateInput(attrs={"type": "date"})
+    return fields
 
 
 def _rule_field(plan: Plan) -> forms.ChoiceField:

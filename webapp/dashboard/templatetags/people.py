@@ -44,6 +44,12 @@ def clock(time: datetime) -> str:
 
 
 @register.filter
+def planned_time(minutes: int) -> str:
+    """Write a planned time, as `45 min` or `8 h`."""
+    return f"{minutes} min" if minutes < 120 else f"{round(minutes / 60):,} h"
+
+
+@register.filter
 def hours(value: float) -> str:
     """Write a rough duration, such as `3 h` or `20 min`."""
     if value < 1:

@@ -114,6 +114,14 @@ def validate_closing(on: Checked) -> Errors:
     return errors
 
 
+def validate_spread_source(on: Checked) -> Errors:
+    """Check that the study exists whose ratings the plan uses."""
+    key = on.values.quotas.spread_of
+    if not key or Study.everywhere.filter(key=key, project=on.study.project_id).exists():
+        return {}
+    return {"spread_of": f"There is no study “{key}”. Enter the key of a study in this project, or leave this empty."}
+
+
 def validate_smallest_difference(on: Checked) -> Errors:
     """Check that the smallest difference of interest is possible on the scale."""
     smallest, widths = on.values.quotas.smallest_difference, [high - low for low, high in on.scales.values()]
@@ -430,6 +438,7 @@ def validate_fixed_values(on: Checked) -> Errors:
 VALIDATORS: tuple[Callable[[Checked], Errors], ...] = (
     validate_cap,
     validate_closing,
+    validate_spread_source,
     validate_smallest_difference,
     validate_bot_quotas,
     validate_earlier_studies,
