@@ -5,7 +5,7 @@ Page and picture show the same rows, each with a cell drawn by `evaluation.plots
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
@@ -51,6 +51,7 @@ from webapp.studies.models import Study
 
 VOTES = "votes"
 """Name of the leaderboard of votes in addresses."""
+STRENGTHS = "strengths"
 _LONGEST_SEED = 9
 _WIDE = 760.0
 """Pixels of a picture."""
@@ -236,7 +237,8 @@ class Board:
     @property
     def opens(self) -> str:
         """What the marks of a row open, in words."""
-        return "Read the chats, most votes down first" if self.key == VOTES else "Read the chats, worst first"
+        order = {VOTES: ", most votes down first", STRENGTHS: ""}.get(self.key, ", worst first")
+        return f"Read the chats{order}"
 
     @property
     def is_ranked(self) -> bool:
@@ -434,7 +436,9 @@ def _votes_ends(votes: BotVotes) -> str:
     return f"[{100 * votes.low:.0f}, {100 * votes.high:.0f}]"
 
 
-def pairs_board(pair_results: PairResults, title: str, bots: Mapping[str, BotInfo], verdict: str) -> Board | None:
+def pairs_board(
+    pair_results: PairResults, title: str, bots: Mapping[str, BotInfo], verdict: str, link: Callable[[str], str]
+) -> Board | None:
     """Return the bots by their strengths in paired comparisons.
 
     None if no strengths could be estimated.
@@ -442,6 +446,7 @@ def pairs_board(pair_results: PairResults, title: str, bots: Mapping[str, BotInf
     Args:
         title: title of the question.
         verdict: the conclusion.
+        link: function that returns the address of a bot's conversations.
     """
     own_strengths = pair_results.choices.strengths() if pair_results.choices is not None else {}
     strengths = own_strengths or {
@@ -470,7 +475,7 @@ def pairs_board(pair_results: PairResults, title: str, bots: Mapping[str, BotInf
         rows.append(
             BoardRow(
                 bot=bot,
-                href="",
+                href=link(bot.bot_id),
                 n=f"{bot_strength.wins:,}, {bot_strength.losses:,}, {bot_strength.ties:,}",
                 n_said=f"{bot_strength.wins:,} won, {bot_strength.losses:,} lost, {bot_strength.ties:,} tied",
                 ranks=format_ranks(ranks[bot_strength.bot]),
@@ -481,7 +486,7 @@ def pairs_board(pair_results: PairResults, title: str, bots: Mapping[str, BotInf
             )
         )
     return Board(
-        key="strengths",
+        key=STRENGTHS,
         title=f"Strength in {title.lower()}, log odds relative to the average bot",
         verdict=verdict,
         caption=f"{model} strength with {percent(pair_results.level)} interval."

@@ -10,7 +10,7 @@ Older addresses with a name for each filter (`bot=`, `state=`, `rated=`, `answer
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 from urllib.parse import urlencode
@@ -54,12 +54,7 @@ class ChatSelection:
             sort: as `sort:` has it.
             filters: fields of the query; `is_` and `not_FIELD` stand for `is` and a negation.
         """
-        terms = []
-        for name, values in filters.items():
-            value = values if isinstance(values, str) else ",".join(values)
-            field = name.removeprefix("not_").strip("_")
-            terms += [QueryTerm(value, field, ":", is_not=name.startswith("not_"))] if value else []
-        terms += [QueryTerm(sort, "sort", ":")] if sort else []
+        terms = [*_terms_of_filters(filters), *([QueryTerm(sort, "sort", ":")] if sort else [])]
         return cls(line_of(terms), highlight)
 
     @classmethod
@@ -114,7 +109,7 @@ class ChatSelection:
 
     def narrowed(self, **filters: str | Sequence[str]) -> Self:
         """Return the selection with further filters, which all hold."""
-        return replace(self, line=" ".join(filter(None, [type(self).of(**filters).line, self.line])))
+        return replace(self, line=line_of([*_terms_of_filters(filters), *terms_of(self.line)]))
 
     def within(self, state: str, *, synthetic: bool, excluded_flags: Sequence[str]) -> Self:
         """Return the selection limited to the conversations that a page counts."""
@@ -142,6 +137,15 @@ class ChatSelection:
         """
         query = urlencode(self.params, safe=",:~")
         return f"{address}?{query}" if query else address
+
+
+def _terms_of_filters(filters: Mapping[str, str | Sequence[str]]) -> list[QueryTerm]:
+    terms = []
+    for name, values in filters.items():
+        value = values if isinstance(values, str) else ",".join(values)
+        field = name.removeprefix("not_").strip("_")
+        terms += [QueryTerm(value, field, ":", is_not=name.startswith("not_"))] if value else []
+    return terms
 
 
 def line_asked(query: QueryDict, leading: str = "") -> str:

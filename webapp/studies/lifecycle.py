@@ -259,6 +259,8 @@ def judging_study_create(
         ValuesError: the study cannot be made, with the reasons.
     """
     file = study_example(protocol, language)
+    source: dict[str, Any]
+    sections: dict[str, Any]
     if protocols.get(protocol).compares_dialogues:
         source = {"dialogues_of": of_study, "dialogues_run": of_run, "dialogues_chosen": tuple(map(str, chats))}
         sections = {"dialogues": file.dialogues.model_copy(update=source)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 
 from evaluation.analysis.comparisons import Comparisons
@@ -52,7 +53,11 @@ def _table(frame: StudyFrame, conditions: ConditionResults, dimension: RatingDim
         (
             level.title,
             partial(
-                _cell, conditions.get_level(factor.key, level.key), dimension, digits_for(dimension.low, dimension.high)
+                _cell,
+                conditions.get_level(factor.key, level.key),
+                dimension,
+                digits_for(dimension.low, dimension.high),
+                partial(frame.mean_link, dimension, condition=f"{factor.key}={level.key}"),
             ),
         )
         for level in factor.levels
@@ -71,10 +76,15 @@ def _table(frame: StudyFrame, conditions: ConditionResults, dimension: RatingDim
     )
 
 
-def _cell(level_result: LevelResult | None, dimension: RatingDimension, digits: int, bot: str) -> Cell:
+def _cell(
+    level_result: LevelResult | None, dimension: RatingDimension, digits: int, link: Callable[[str], str], bot: str
+) -> Cell:
     """Make the cell of a bot at a level.
 
     Without ratings it has the reason.
+
+    Args:
+        link: address of the conversations of a bot at this level.
     """
     n = level_result.n_conversations.get(bot, 0) if level_result is not None else 0
     if level_result is None or not n:
@@ -82,5 +92,8 @@ def _cell(level_result: LevelResult | None, dimension: RatingDimension, digits: 
     interval = level_result.interval(bot, dimension.key)
     ends = f" {span(interval.low, interval.high, digits)}" if interval.low is not None else ""
     return Cell(
-        f"{figure(interval.mean, digits)}{ends}, n = {n}", reason=reason_text(interval.reason), raw=(interval.mean,)
+        f"{figure(interval.mean, digits)}{ends}, n = {n}",
+        link(bot),
+        reason=reason_text(interval.reason),
+        raw=(interval.mean,),
     )

@@ -21,6 +21,7 @@ from evaluation.plots.svg import FORMATS
 from webapp.conversations.selectors import excluded_count, synthetic_count
 from webapp.dashboard.bots import samples_of
 from webapp.dashboard.charts.bots import bots_figure
+from webapp.dashboard.conversation_list import conversations_link
 from webapp.dashboard.filters import apply_flag_filter
 from webapp.dashboard.forms import PlanForm
 from webapp.dashboard.head_to_head import head_to_head
@@ -57,6 +58,7 @@ from webapp.results.bot_means import bot_summary
 from webapp.results.item_results import PairPage, study_pairs
 from webapp.results.refresh import ranking_newest
 from webapp.results.study_data import StudyFrame
+from webapp.search.chat_selection import FEEDBACK, ChatSelection
 from webapp.search.index_statistics import has_votes, votes_of_bots
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import get_protocol
@@ -343,6 +345,18 @@ def _study_pairs(request: HttpRequest, study: Study) -> PairPage:
     )
 
 
+def _chats_of(request: HttpRequest, study: Study, bot: str) -> str:
+    """Return the address of a bot's chats in a study that compares pairs; "" if it compares items."""
+    if not get_protocol(study).talks_to_bots:
+        return ""
+    return conversations_link(
+        study,
+        ChatSelection.of(highlight=FEEDBACK, bot=bot),
+        synthetic=synthetic_asked(request),
+        excluded_flags=apply_flag_filter(request, study),
+    )
+
+
 def _pairs(request: HttpRequest, study: Study) -> dict[str, Any]:
     """Return the context of a study with paired comparisons."""
     pair_results = _study_pairs(request, study)
@@ -357,7 +371,13 @@ def _pairs(request: HttpRequest, study: Study) -> dict[str, Any]:
     return {
         "opening": Section("", "", section.lead[1:], section.points, methods=section.methods, missing=section.missing),
         "verdict": section.lead[0],
-        "board": pairs_board(pair_results.results, next(iter(pair_results.titles.values())), bots, section.lead[0]),
+        "board": pairs_board(
+            pair_results.results,
+            next(iter(pair_results.titles.values())),
+            bots,
+            section.lead[0],
+            partial(_chats_of, request, study),
+        ),
         "outcomes": outcomes,
         "folds": [detail, *_one_turn(request, study, studies_beside(study))],
     }
