@@ -121,7 +121,7 @@ def test_a_researcher_looks_around(lab: ConfabServer, new_page: Callable[..., An
 
     # One click leads to the conversations behind a mark, and on to the reader.
     marks.first.click()
-    page.wait_for_url("**/conversations/?bot=alpha")
+    page.wait_for_url("**/conversations/?q=bot:alpha*")
     expect(page.locator("[data-row]")).to_have_count(4)
     expect(page.locator(".turn")).to_have_count(4)
     page.wait_for_load_state()
@@ -514,6 +514,7 @@ def test_two_ticks_set_bots_against_each_other_by_keys(lab: ConfabServer, new_pa
     boxes.nth(0).focus()
     page.keyboard.press("Space")
     page.keyboard.press("Tab")
+    expect(page.locator(".board a.board-name").first).to_be_focused()
     page.keyboard.press("Tab")
     expect(boxes.nth(1)).to_be_focused()
     selected = page.get_by_role("button", name="Compare selected")

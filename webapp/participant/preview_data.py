@@ -119,8 +119,10 @@ class PreviewDraw(StudyDraw):
         return [(DrawnBot(f"preview-{number}-a"), DrawnBot(f"preview-{number}-b")) for number in range(n)]
 
     def conversations(self, n: int = 1) -> list[str]:
-        conversations_ensure(self.study, n)
-        completed = self.study.conversations.filter(state=Conversation.State.COMPLETED)
+        completed = conversations_given(self.study)
+        if not completed.exists():
+            conversations_ensure(self.study, n)
+            completed = self.study.conversations.filter(state=Conversation.State.COMPLETED)
         return [str(pk) for pk in completed.order_by("pk").values_list("pk", flat=True)[:n]]
 
     def dialogues(self, n: int = 1) -> list[tuple[str, str]]:

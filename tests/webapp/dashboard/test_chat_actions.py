@@ -51,6 +51,9 @@ def test_people_judge_the_chats_of_a_search(staff: Client, study: Study, protoco
     assert draft.values.marking.conversations_of == "acts"
     assert list(draft.values.marking.conversations_chosen) == [str(chat.pk) for chat in worst(study, 3)]
     assert set(conversations_given(draft)) == set(worst(study, 3))
+    preview = staff.get(reverse("participant:preview", args=[draft.key, "judge"]))
+    assert preview.status_code == 200
+    assert worst(study, 3)[0].turns.first().text in preview.content.decode()  # type: ignore[union-attr]
 
 
 def test_people_compare_ticked_chats_alone(staff: Client, study: Study) -> None:

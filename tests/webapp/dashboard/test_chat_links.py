@@ -300,7 +300,7 @@ def test_the_reader_highlights_the_extreme_values_of_a_metric(staff: Client, stu
         reasons = {turn.index: turn.highlight for turn in read.turns if turn.highlight}
         assert sorted(reasons, key=lambda index: (", " in reasons[index].split(":")[0], reasons[index])) == order
         assert read.chosen == min(order)
-        assert "words" in [track.chosen.name for track in read.tracks]
+        assert "words_bot" in [track.chosen.name for track in read.tracks]
     unknown = staff.get(address, {"chat": str(chat.pk), "highlight": "<b>"})
     assert unknown.context["bench"].selection.highlight == ""
 
