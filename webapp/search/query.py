@@ -58,11 +58,6 @@ _IS: dict[str, Callable[[], Q]] = {
     "starred": lambda: _has_note(kind=Note.Kind.STAR),
     "tagged": lambda: _has_note(kind=Note.Kind.TAG),
     "noted": lambda: _has_note(kind=Note.Kind.NOTE),
-    "voted": lambda: Q(
-        pk__in=Figure.objects.filter(
-            series__kind=Series.Kind.COUNT, series__name__in=("up", "down"), value__gt=0
-        ).values("conversation")
-    ),
     "reported": lambda: Q(pk__in=ReplyReport.objects.filter(turn__isnull=False).values("turn__conversation")),
     "filtered": lambda: Q(pk__in=ReplyMark.objects.values("turn__conversation")),
 }
@@ -254,9 +249,13 @@ class _Reader:
         return Q(source=_known(value, sources, _("There is no source “{name}”."), "source:{}"))
 
     def _by_is(self, value: str) -> Q:
-        _known(value, ("rated", "unrated", *_IS), _("“is:{name}” is not a filter."), "is:{}")
+        _known(value, ("rated", "unrated", "voted", *_IS), _("“is:{name}” is not a filter."), "is:{}")
         if value in _IS:
             return _IS[value]()
+        if value == "voted":
+            return self._in_index(self.numbers.get("count.up"), {"gt": 0}) | self._in_index(
+                self.numbers.get("count.down"), {"gt": 0}
+            )
         rated = self._in_index(self.numbers.get("count.ratings"), {"gt": 0})
         return rated if value == "rated" else ~rated
 
