@@ -126,9 +126,12 @@ def test_a_researcher_looks_around(lab: ConfabServer, new_page: Callable[..., An
     expect(page.locator(".turn")).to_have_count(4)
     page.wait_for_load_state()
     expect(page.locator(".utterance").nth(2)).to_have_text("<b>Roses</b>, sadly they died")
-    expect(page.locator(".is-chosen .turn-index")).to_have_text("1")
+    expect(page.locator(".is-chosen .turn-index")).to_have_text("3")  # voted down
     page.locator("summary", has_text="All values of the turn").click()
     page.locator(".is-chosen .turn-text").focus()
+    page.keyboard.press("k")
+    page.keyboard.press("k")
+    expect(page.locator(".is-chosen .turn-index")).to_have_text("1")
     page.keyboard.press("j")
     expect(page.locator(".is-chosen .turn-index")).to_have_text("2")
     expect(page.get_by_role("heading", name="Turn 2")).to_be_visible()
