@@ -166,6 +166,11 @@ def moves_of(conversation_id: UUID) -> int | None:
     return rows.values_list("participant__n_moves", flat=True).first()
 
 
+def excluded_count(study: Study) -> int:
+    """Return the number of chats that researchers excluded from all results."""
+    return Conversation.objects.filter(study=study, state=Conversation.State.EXCLUDED).count()
+
+
 def synthetic_count(study: Study) -> int:
     """Return the number of chats of scripted participants.
 
@@ -175,11 +180,6 @@ def synthetic_count(study: Study) -> int:
         theirs = Task.objects.filter(participant__study=study, participant__is_synthetic=True)
         return theirs.count()
     return Conversation.objects.filter(study=study, is_synthetic=True).count()
-
-
-def excluded_count(study: Study) -> int:
-    """Return the number of chats that are excluded from all results."""
-    return Conversation.objects.filter(study=study, state=Conversation.State.EXCLUDED).count()
 
 
 def chat_seconds(conversations: QuerySet[Conversation]) -> dict[str, float]:

@@ -5,11 +5,10 @@ The scope is the conversations of a study or of a self-play run. `webapp.search.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
-from uuid import UUID
 
 from django.db.models import QuerySet
 from django.http import QueryDict
@@ -303,10 +302,6 @@ class Gathered:
     def get_counted_rows(self, bench: Workbench) -> QuerySet[Conversation]:
         """Return the conversations that pages count, whatever the query is."""
         return filter_conversations(self.rows, synthetic=bench.synthetic, excluded_flags=bench.excluded_flags)
-
-    def select_ids(self, ids: Collection[Any], **conditions: Any) -> list[UUID]:
-        """Return the ids of those of these conversations that belong to the source and meet the conditions."""
-        return list(self.rows.filter(pk__in=ids, **conditions).values_list("pk", flat=True))
 
     def address(self, part: str = "conversations") -> str:
         """Return the address of the conversation browser or a related page."""

@@ -39,6 +39,17 @@ def has_residuals(fit: int) -> bool:
     return Figure.objects.filter(series__kind=Series.Kind.FIT, series__metric=fit).exists()
 
 
+def ids_among(rows: QuerySet[Conversation], ids: Sequence[UUID], state: str = "") -> list[UUID]:
+    """Return those of these ids that are among the conversations, in their order.
+
+    Args:
+        state: state of the conversations; empty: any.
+    """
+    present = rows.filter(pk__in=ids, **({"state": state} if state else {})).values_list("pk", flat=True)
+    known = set(present)
+    return [pk for pk in dict.fromkeys(ids) if pk in known]
+
+
 def raters_of(conversations: Sequence[UUID]) -> list[str]:
     """Return the names of those who rated some of these conversations, in their order."""
     named_ratings = Rating.objects.filter(conversation__in=conversations).exclude(rater="")

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect
 
 from chatbots.validation import ValuesError
+from webapp.conversations.models import Conversation
 from webapp.conversations.services.exclusion import conversations_exclude, conversations_include
 from webapp.core.audit_trail import CHATS_EXCLUDE, CHATS_INCLUDE, record
 from webapp.core.errors import Refused
@@ -22,6 +23,7 @@ from webapp.dashboard.conversation_list import Gathered, gathered
 from webapp.dashboard.navigation import post_view
 from webapp.dashboard.views.notes import back_to
 from webapp.jobs.models import SelfPlayRun
+from webapp.search.selectors import ids_among
 from webapp.search.services import notes_add
 from webapp.studies.lifecycle import judging_study_create
 from webapp.studies.marking_settings import MOST_CHOSEN
@@ -41,11 +43,9 @@ def selected_ids(request: HttpRequest, collection: Gathered) -> list[UUID]:
     bench = collection.bench(request.POST)
     if bench.wrong is not None:
         raise Refused("line", bench.wrong.reason)
-    ticked = {pk for text in request.POST.getlist("chat") if (pk := _uuid(text)) is not None}
+    ticked = [pk for text in request.POST.getlist("chat") if (pk := _uuid(text)) is not None]
     if ticked:
-        rows = collection.select_ids(ticked)[:MOST_CHOSEN]
-        place = {text: n for n, text in enumerate(request.POST.getlist("chat"))}
-        rows.sort(key=lambda pk: place[str(pk)])
+        rows = ids_among(collection.rows, ticked[:MOST_CHOSEN])
     else:
         rows = [row.pk for row in bench.listing(collection.rows).take(None, MOST_CHOSEN)]
     if not rows:
@@ -113,7 +113,7 @@ def _exclude(request: HttpRequest, source: Study | SelfPlayRun) -> HttpResponse:
     action, undo = request.POST.get("what", ""), request.session.get(UNDO, {})
     try:
         if action == "undo" and undo.get("page") == collection.address():
-            ids = collection.select_ids(undo["chats"])
+            ids = ids_among(collection.rows, list(map(UUID, undo["chats"])))
         else:
             ids = selected_ids(request, collection)
     except Refused as error:
@@ -121,7 +121,7 @@ def _exclude(request: HttpRequest, source: Study | SelfPlayRun) -> HttpResponse:
         return back_to(request, collection.address())
     request.session.pop(UNDO, None)
     if action == "exclude":
-        completed = collection.select_ids(ids, state="completed")
+        completed = ids_among(collection.rows, ids, Conversation.State.COMPLETED)
         n = conversations_exclude(ids=completed)
         if n:
             record(CHATS_EXCLUDE, source, conversations=n)
