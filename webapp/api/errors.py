@@ -87,7 +87,9 @@ def rights_of(request: HttpRequest) -> list[Right]:
 
 
 class PerToken(threading.local, SimpleRateThrottle):
-    """Rate limit per token, set by `CONFAB_API_RATE`; with Redis it is shared by all web processes.
+    """Rate limit per token, set by `CONFAB_API_RATE`.
+
+    With Redis all web processes share it.
 
     Each thread has its own instance, because the library's throttle stores the current request in itself.
     """
@@ -119,7 +121,7 @@ class WrongType(Exception):
 
 
 class Bodies(Parser):
-    """Parser that reads a body only if its header names the expected content type."""
+    """Parser of bodies whose header names the expected content type."""
 
     def parse_body(self, request: HttpRequest) -> Any:
         """Return the content of a JSON body.
@@ -148,7 +150,10 @@ class Bodies(Parser):
 
 
 def _demand(request: HttpRequest, expected_type: str, example_command: str) -> None:
-    """Check the content type of a body; a missing header counts as the right type."""
+    """Check the content type of a body.
+
+    A missing header counts as the right type.
+    """
     content_type = request.content_type
     if content_type and content_type != expected_type:
         raise WrongType(
@@ -281,7 +286,10 @@ class Api(NinjaAPI):
 
 
 def _without_parameter(mistake: Mistake, model: Any) -> Mistake:
-    """Return the mistake without the body's parameter name, which callers do not know."""
+    """Return the mistake without the body's parameter name.
+
+    Callers do not know that name.
+    """
     name, dot, rest = mistake.path.partition(".")
     field = model.model_fields.get(name)
     if not dot or field is None or not hasattr(field.annotation, "model_fields"):
@@ -293,7 +301,10 @@ GetResponse = Callable[[HttpRequest], HttpResponse]
 
 
 class JsonErrorMiddleware:
-    """Middleware that turns error pages of API calls into JSON and keeps their headers."""
+    """Middleware that turns error pages of API calls into JSON.
+
+    Headers are kept.
+    """
 
     def __init__(self, get_response: GetResponse) -> None:
         self.get_response = get_response
@@ -326,7 +337,10 @@ def _describe_error(request: HttpRequest, response: HttpResponse) -> tuple[str, 
 
 
 def _describe_missing_route(request: HttpRequest) -> str:
-    """Return the message for a missing route, with a hint if only a slash is too many."""
+    """Return the message for a missing route.
+
+    It has a hint if only a slash is too many.
+    """
     shorter = request.path_info.rstrip("/")
     try:
         match = resolve(shorter)

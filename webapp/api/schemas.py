@@ -133,7 +133,9 @@ class JobOut(Schema):
 
 
 class FitOut(Schema):
-    """Hybrid fit with its parameters and, when done, the document that `fit_hybrid --json` prints.
+    """Hybrid fit with its parameters.
+
+    When done, it has the document that `fit_hybrid --json` prints.
 
     `has_file` is true if the fit itself was stored and can be applied to other data.
     """
@@ -175,7 +177,10 @@ class AskRun(InputModel):
 
 
 class RealismOut(Schema):
-    """Comparison of simulated with real participants, computed at `made_at`; `job` computes the current one."""
+    """Comparison of simulated with real participants.
+
+    At `made_at`; `job` computes the current one.
+    """
 
     run: int
     participant: str
@@ -211,7 +216,10 @@ class AskSimulation(InputModel):
 
 
 class AskMetrics(InputModel):
-    """Metrics of a study's or run's conversations; none selects those computed by default."""
+    """Metrics of a study's or run's conversations.
+
+    None selects those computed by default.
+    """
 
     metrics: Names = ()
 
@@ -235,7 +243,10 @@ class AskFit(InputModel):
 
 
 class AskAnalysis(InputModel):
-    """Metrics of a study and, with enough rated bots, its hybrid fit; optionally self-play first."""
+    """Metrics of a study, and its hybrid fit if enough bots are rated.
+
+    Optionally self-play first.
+    """
 
     selfplay: bool = False
 
@@ -248,7 +259,10 @@ class AskRehearsal(InputModel):
 
 
 class AskReport(InputModel):
-    """Report of a study in its default or a paper's layout, and the participants to include."""
+    """Report of a study, and the participants to include.
+
+    It has the default layout or that of a paper.
+    """
 
     like: Literal["", "ghandeharioun2019"] = ""
     include_synthetic: bool = False
@@ -256,7 +270,10 @@ class AskReport(InputModel):
 
 
 class AskItems(InputModel):
-    """Items drawn from conversations of a study or self-play run; `bots` reply to them."""
+    """Items drawn from conversations of a study or self-play run.
+
+    `bots` reply to them.
+    """
 
     of_study: str = ""
     run: int | None = Field(None, ge=1, le=2**62)
@@ -268,7 +285,10 @@ class AskItems(InputModel):
 
 
 class AskImport(Schema):
-    """Facts about a file of conversations; set both ends of the scale or neither."""
+    """Facts about a file of conversations.
+
+    Set both ends of the scale or neither.
+    """
 
     # Forms have no null: a missing field is None.
     low: float = Field(None, description="Lowest possible rating.")  # type: ignore[assignment]
@@ -295,7 +315,7 @@ _BYTES = {"schema": {"type": "string", "format": "binary"}}
 
 
 def file_described(description: str, *kinds: str) -> dict[str, Any]:
-    """Return the OpenAPI description of a call that returns a file of one of these types."""
+    """Return the OpenAPI description of a call that returns a file."""
     content = dict.fromkeys(kinds or ("application/octet-stream",), _BYTES)
     return {"responses": {200: {"description": description, "content": content}}}
 
@@ -310,7 +330,7 @@ class SearchedTable(Schema):
 
 
 def table_line(source: Source, table: str, q: str) -> str:
-    """Validate and return the query that filters a table of a study or run.
+    """Validate and return the query that filters a table.
 
     Raises:
         ValuesError: the query is invalid, or the table is not of conversations; with an alternative.

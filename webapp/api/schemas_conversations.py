@@ -53,7 +53,10 @@ class ConversationRow(Schema):
 
 
 class ConversationPage(Schema):
-    """Page of conversations: total `count`, and `after` for the next page, empty on the last one."""
+    """Page of conversations.
+
+    It has the total `count`, and `after` for the next page, which is empty on the last one.
+    """
 
     items: list[ConversationRow]
     count: int
@@ -106,7 +109,10 @@ class RatingOut(Schema):
 
 
 class MetricValuesOut(Schema):
-    """A metric's values for a conversation; `reasons` explain why a value is null."""
+    """A metric's values for a conversation.
+
+    `reasons` explain why a value is null.
+    """
 
     metric: str
     version: str
@@ -181,7 +187,10 @@ class AskSearch(InputModel):
 
 
 class SearchOut(Schema):
-    """Saved search of a user; `why` explains the part that is no longer valid."""
+    """Saved search of a user.
+
+    `why` explains the part that is no longer valid.
+    """
 
     name: str = Field(alias="search.name")
     q: str = Field(alias="search.line")
@@ -215,7 +224,7 @@ class RunPage(Schema):
 
 
 class PairOut(Schema):
-    """First and second bot of a pair, and the number of their conversations."""
+    """First and second bot of a pair, and their number of conversations."""
 
     first: str
     bot: str
@@ -233,7 +242,10 @@ class FailuresOut(Schema):
 
 
 class RunDetail(RunOut):
-    """Run with its pairs; `max_cost` limits the cost of simulated chats, `spent` is the cost so far."""
+    """Run with its pairs.
+
+    `max_cost` limits the cost of simulated chats, `spent` is the cost so far.
+    """
 
     openers: list[str]
     max_cost: float | None
@@ -313,7 +325,10 @@ class RunMeanOut(Schema):
 
 
 class SideOut(Schema):
-    """Bot in a run: `n` completed conversations with itself; `version` is the key of its identity."""
+    """Bot in a run with its number of conversations with itself, `n`.
+
+    `version` is the key of its identity.
+    """
 
     run: int
     bot: str

@@ -1,4 +1,4 @@
-"""Schemas of a study's pages: overview, live page, leaderboard, pairs, datasheet and report."""
+"""Schemas of a study's pages: overview, live page, results, datasheet, report."""
 
 from __future__ import annotations
 
@@ -71,7 +71,10 @@ class CardsOut(Schema):
 
 
 class BotProgressOut(Schema):
-    """Bot's conversations by state; `reason` explains why it is not assigned, or its problem."""
+    """Bot's conversations by state.
+
+    `reason` explains why it is not assigned, or its problem.
+    """
 
     bot_id: str
     title: str
@@ -86,7 +89,10 @@ class BotProgressOut(Schema):
 
 
 class StageOut(Schema):
-    """Stage of a study: done, now (next), running, bad (failed) or later; `href` is its page."""
+    """Stage of a study: done, now (next), running, bad (failed) or later.
+
+    `href` is its page.
+    """
 
     title: str
     tone: Literal["done", "now", "running", "bad", "later"]
@@ -115,7 +121,10 @@ class PipelineOut(Schema):
 
 
 class NeedOut(Schema):
-    """Notice for researchers: bad, warn, info or wait; `href` is the page to act on it."""
+    """Notice for researchers: bad, warn, info or wait.
+
+    `href` is the page to act on it.
+    """
 
     tone: str
     lead: str
@@ -125,7 +134,10 @@ class NeedOut(Schema):
 
 
 class OverviewOut(Schema):
-    """Progress of a study; `pipeline` is null if items, finished conversations or pairs are rated."""
+    """Progress of a study.
+
+    `pipeline` is null if items, finished conversations or pairs are rated.
+    """
 
     key: str
     state: str
@@ -138,7 +150,10 @@ class OverviewOut(Schema):
 
 
 class MetricProgressOut(Schema):
-    """Progress of a metric: finished conversations with values of its current and of older versions."""
+    """Progress of a metric over finished conversations.
+
+    It counts values of the current and of older versions.
+    """
 
     name: str
     title: str
@@ -151,7 +166,10 @@ class MetricProgressOut(Schema):
 
 
 class LeaderboardEntryOut(Schema):
-    """Bot with the best and worst rank that the tests allow (null for a control), and its mean with interval."""
+    """Bot with its mean and interval, and its possible ranks.
+
+    These are the best and worst rank that the tests allow; null for a control.
+    """
 
     bot: str
     ranks: tuple[int, int] | None
@@ -164,7 +182,10 @@ class LeaderboardEntryOut(Schema):
 
 
 class LeaderboardOut(Schema):
-    """Leaderboard by one question; bots in the same group do not differ significantly."""
+    """Leaderboard by one question.
+
+    Bots in the same group do not differ significantly.
+    """
 
     dimension: str
     level: float
@@ -222,7 +243,10 @@ class LiveStageOut(Schema):
 
 
 class LiveBotOut(Schema):
-    """Bot in the last hour: median and 95th percentile of reply time in seconds, and failures."""
+    """Bot in the last hour: reply times and failures.
+
+    Times are the median and the 95th percentile, in seconds.
+    """
 
     id: str = Field(alias="info.bot_id")
     title: str = Field(alias="info.title")
@@ -245,7 +269,10 @@ class LiveBotOut(Schema):
 
 
 class MoneyOut(Schema):
-    """Money paid to participants and charged by bots so far; `planned` in total; null if unknown."""
+    """Money paid to participants and charged by bots so far.
+
+    `planned` is the planned total; null if unknown.
+    """
 
     currency: str = Field(alias="planned.currency")
     people: float | None
@@ -283,7 +310,9 @@ class ThingOut(Schema):
 
 
 class LiveOut(Schema):
-    """State of the live page; `hours_left` until the target, at the pace of the last two hours.
+    """State of the live page.
+
+    `hours_left` until the target, at the pace of the last two hours.
 
     `n_opened` counts openings of the link, not people. `refused` counts visits that could not start, by reason. The
     first stage counts openings too, so its `left` is null.
@@ -346,7 +375,7 @@ class HeadlineOut(Schema):
 
 
 class BotVotesOut(Schema):
-    """Votes on a bot's replies: up, down, number of conversations, and share of upvotes with interval.
+    """Votes on a bot's replies.
 
     The share is null without votes.
     """
@@ -363,7 +392,9 @@ class BotVotesOut(Schema):
 
 
 class VotesOut(Schema):
-    """Votes on single replies by bot; intervals of this level, clustered by conversation.
+    """Votes on single replies by bot.
+
+    Intervals have this level and are clustered by conversation.
 
     There are no ranks or tests, because participants vote only when they like.
     """
@@ -374,7 +405,9 @@ class VotesOut(Schema):
 
 
 class FlagKindOut(Schema):
-    """Kind of flag: number of participants and tasks with it, out of those checked.
+    """Kind of flag.
+
+    It has the numbers of participants and tasks with the flag, out of those checked.
 
     `why_none` explains why it could not be checked; ignore the counts in this case.
     """
@@ -405,7 +438,10 @@ class FlagsOut(Schema):
 
 
 class ReportCellOut(Schema):
-    """Printed cell; `raw` has its numbers in full precision, `why` the reason of a missing one."""
+    """Printed cell.
+
+    `raw` has its numbers in full precision, `why` the reason of a missing one.
+    """
 
     text: str
     raw: list[float | None]

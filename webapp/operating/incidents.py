@@ -1,11 +1,11 @@
-"""Problems of the installation in words, for the system's page, and alerts about them.
+"""Problems of the installation in words, and alerts about them.
 
 Disabled bots are reported separately (`bots/services.py`).
 
-There is one alert when a problem begins, and one when it ends. Web processes and bot hosts look for problems after
-some of their heartbeats: workers send alerts, and a worker that has died cannot report it. An incident is one row
-from beginning to end; the process that writes it creates the alerts in the same transaction, so that any number of
-processes may look. Without a live worker, the process that looks sends the alerts.
+There is one alert when a problem begins, and one when it ends. Web processes and bot hosts look for problems after some
+of their heartbeats: workers send alerts, and a dead worker cannot report itself. An incident is one row from beginning
+to end; the process that writes it creates the alerts in the same transaction, so any number of processes may check.
+Without a live worker, the checking process sends the alerts.
 """
 
 from __future__ import annotations
@@ -58,15 +58,15 @@ OVER = {
     RETENTION: "retention_resumed",
     AUDIT: "audit_intact",
 }
-"""Of each kind of trouble the event that tells that it is over."""
+"""Event that reports the end of each kind of problem."""
 STUDY_KINDS = (FULL, STUCK, SLOW)
 REPORTED_AGAIN_AFTER = timedelta(days=1)
 """A study's problem that comes back sooner is not reported again."""
 CHECK = "check"
-"""Subject of a trouble whose check itself fails."""
+"""Subject of a problem whose own check fails."""
 FAILED_WITHIN = timedelta(days=1)
 _ENOUGH = 1.2
-"""The disk is no longer low with so many times the limit, so that it does not come and go."""
+"""Factor above the limit at which the disk counts as no longer low, to avoid flapping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,10 @@ def find_problems(ongoing: Collection[tuple[str, str]] = ()) -> list[Problem]:
 
 
 def _run_check(kind: str, check: Callable[[], Iterator[Problem]], ongoing_subjects: Collection[str]) -> list[Problem]:
-    """Run one check; if it raises, that is the problem, and earlier problems of its kind go on."""
+    """Run one check.
+
+    If it raises, that is the problem, and earlier problems of its kind continue.
+    """
     try:
         with transaction.atomic():
             return list(check())
@@ -231,7 +234,10 @@ def _silent() -> Iterator[Problem]:
 
 
 def _hanging(process: Process) -> Iterator[Problem]:
-    """Yield that a process hangs: of the same kind and subject as when it falls silent, which may come next."""
+    """Yield problems of hanging processes.
+
+    Kind and subject are those of a silent process, which it may become next.
+    """
     if not (hangs := hangs_since(process)):
         return
     time = f"{min(hangs.values()):%H:%M:%S}"
@@ -318,7 +324,10 @@ def _stands(queue: Queue) -> bool:
 
 
 def _failed(ongoing_subjects: Collection[str]) -> Iterator[Problem]:
-    """Yield jobs that failed lately and those shown before, not restarted; without errors, which may quote people."""
+    """Yield jobs that failed recently or were shown before.
+
+    Restarted jobs are left out, and so are error texts, which may quote participants.
+    """
     since = database_now() - FAILED_WITHIN
     for model in job_models():
         known = [subject.partition(":")[2] for subject in ongoing_subjects]

@@ -1,4 +1,4 @@
-"""Load of the installation: queues of replies and jobs, disk usage, and the content of `/metrics`."""
+"""Load of the installation: queues, disk usage, and `/metrics`."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Queue:
     """State of a queue.
 
     Attributes:
-        n: number of entries that wait.
-        n_running: number of entries that a process is at work on.
-        oldest_s: seconds that the first entry has waited; None where nothing waits.
-        moved_s: seconds since the last progress of any entry; None where it is not known.
+        n: number of waiting entries.
+        n_running: number of running entries.
+        oldest_s: seconds that the first entry has waited; None if nothing waits.
+        moved_s: seconds since the last progress of any entry; None if unknown.
     """
 
     name: str
@@ -102,7 +102,7 @@ class Disk:
 
 
 def disk_usage() -> Disk:
-    """Return the usage of the data folder's disk, as this process sees it."""
+    """Return the usage of the data folder's disk."""
     folder = Path(settings.DATA_DIR)
     usage = shutil.disk_usage(folder)
     return Disk(folder, usage.free, usage.total)
@@ -119,7 +119,10 @@ def database_bytes() -> int:
 
 
 def folder_bytes(names: tuple[str, ...] = ("cache", "backups", "exports", "imports")) -> dict[str, int]:
-    """Return the bytes of the data folder's folders that grow by themselves; missing folders: 0."""
+    """Return the sizes of growing folders in the data folder, in bytes.
+
+    Missing folders have 0.
+    """
     return {name: _size(Path(settings.DATA_DIR) / name) for name in names}
 
 

@@ -20,7 +20,7 @@ _CLOSED = (
 
 @require_safe
 def metrics(request: HttpRequest) -> HttpResponse:
-    """Show the counts of all processes to clients with the token or an allowed address."""
+    """Return all processes' metrics to clients with the token or address."""
     if not (_has_token(request) or _is_allowed(request)):
         return HttpResponse(_CLOSED, status=403, content_type="text/plain; charset=utf-8")
     text, content_type = exposition(request.headers.get("Accept", ""))
@@ -34,7 +34,10 @@ def _has_token(request: HttpRequest) -> bool:
 
 
 def _is_allowed(request: HttpRequest) -> bool:
-    """Return True if the client's address is allowed; never that of an undeclared proxy, which hides all clients."""
+    """Return True if the client's address is allowed.
+
+    Never for an undeclared proxy, which hides all clients.
+    """
     is_passed_on = "X-Forwarded-For" in request.headers or "Forwarded" in request.headers
     if is_passed_on and settings.CONFAB_PROXY_COUNT <= 0:
         return False

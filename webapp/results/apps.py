@@ -1,4 +1,4 @@
-"""App configuration: registers the kinds of job of this app, and removes results when participants are erased."""
+"""App configuration: registers job kinds, and removes results on erasure."""
 
 from collections.abc import Collection
 from typing import Any

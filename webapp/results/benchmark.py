@@ -115,7 +115,7 @@ def benchmark_metrics() -> list[BenchmarkMetric]:
 def benchmark_ask(
     *, metrics: Sequence[str], study: Study | None = None, created_by: User | None = None, **files: str
 ) -> Job:
-    """Return the benchmark job of these data and versions, creating it if needed.
+    """Return the benchmark job of these data and versions.
 
     A failed or stopped job restarts.
 
@@ -149,7 +149,10 @@ def benchmark_ask(
 
 
 def data_now(study: Study) -> str:
-    """Return a digest that changes with the study's ratings of single replies, in two queries."""
+    """Return a digest of the study's ratings of single replies.
+
+    It takes two queries.
+    """
     ratings = Rating.objects.filter(task__participant__study=study) | Rating.objects.filter(item__study=study)
     votes = Turn.objects.filter(conversation__study=study).exclude(vote=0)
     return _digest(
@@ -250,7 +253,9 @@ def benchmark_judgements(params: BenchmarkParams) -> JudgedReplies:
 
 
 def benchmark_pairs(params: BenchmarkParams) -> BenchmarkPairs | None:
-    """Read the pairs of a study with comparisons; None for other data sets.
+    """Return the pairs of a study with comparisons.
+
+    None for other data sets.
 
     Raises:
         Refused: as `pairs_judged`.
@@ -262,7 +267,7 @@ def benchmark_pairs(params: BenchmarkParams) -> BenchmarkPairs | None:
 
 
 def benchmarks_newest() -> list[Job]:
-    """Return the newest job and the newest finished job of every data set."""
+    """Return the newest and the newest finished job of every data set."""
     jobs = Job.objects.filter(kind=BENCHMARK_KIND).select_related("study").order_by("-created_at", "-pk")
     newest: dict[tuple[str, str], list[Job]] = {}
     for job in jobs.defer("result"):
@@ -304,7 +309,9 @@ def benchmark_uploads() -> list[Uploaded]:
 
 
 def benchmark_file_remove(*, file: str, user: User) -> int:
-    """Remove an uploaded file and its results; the admin log records the user.
+    """Remove an uploaded file and its results.
+
+    The admin log records the user.
 
     Running jobs are stopped and cannot restart without the file.
 

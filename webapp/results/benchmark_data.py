@@ -36,7 +36,7 @@ from webapp.studies.protocols.base import get_protocol
 _LINES_LOOKED_AT = 50
 _NAME = re.compile(r"[0-9a-f]{32}\.(jsonl(\.gz)?|csv)")
 OF_JUDGE = ".csv"
-"""How the name of a file of a judge's choices ends."""
+"""Ending of the name of a file of a judge's choices."""
 
 
 def benchmark_folder(project: str | None = None) -> Path:
@@ -111,7 +111,9 @@ def benchmark_upload_keep(upload: UploadedFile) -> str:
 
 
 def judged_file_keep(upload: Path) -> str:
-    """Store a file of a judge's choices under its digest; return the name.
+    """Store a file of a judge's choices under its digest.
+
+    Return the name.
 
     Raises:
         Refused: it is another kind of file, has several judges or no pair.
@@ -145,7 +147,7 @@ def _not_judged(mistake: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class BenchmarkPairs:
-    """Participants' choices between a study's pairs, the pairs, and the file of a judge's choices, if any."""
+    """Participants' choices between pairs, the pairs, and a judge's file if any."""
 
     people: PairJudgements
     items: tuple[ReplyItem, ...] | tuple[ChatPair, ...]
@@ -178,7 +180,10 @@ def pairs_judged(study: Study, judged: str = "") -> BenchmarkPairs:
 
 
 def pairs_refusal(study: Study, *, judged: bool) -> str:
-    """Explain why a judge's file does not match a study; empty if it does."""
+    """Explain why a judge's file does not match a study.
+
+    Empty if it does.
+    """
     if not judged or get_protocol(study).compares_pairs:
         return ""
     return str(
@@ -215,7 +220,10 @@ def choices_of_judge(pairs: BenchmarkPairs) -> dict[str, Any]:
 
 
 def choices_result(pairs: BenchmarkPairs, results: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Return the result of a comparison of choices, as its job stores it, without the digest of the data."""
+    """Return the result of a comparison of choices, as its job stores it.
+
+    It lacks the digest of the data.
+    """
     return {
         "n_items": pairs.n_items,
         "questions": list(pairs.people.titles.items()),  # PostgreSQL reorders the keys of an object

@@ -71,11 +71,11 @@ class BotSummary:
 
 @dataclass(frozen=True, slots=True)
 class StudySummary:
-    """All bots of a study, by the mean of the leading dimension, best first.
+    """All bots of a study by the mean of the leading dimension, best first.
 
     Attributes:
-        means: of every bot with a rating; compared: every pair of them by the leading dimension, without
-            plans. Both None without a rating.
+        means: means of every rated bot; compared: every pair of them by the leading dimension, without plans. Both are
+            None without ratings.
     """
 
     dimensions: list[RatingDimension]
@@ -135,7 +135,7 @@ def bot_summary(
 
 
 def _counts(study: Study, conversations: QuerySet[Conversation], rated: QuerySet[Rating]) -> dict[str, int]:
-    """Return the number of conversations of each bot, or of rated items of each model."""
+    """Return each bot's number of conversations, or of rated items."""
     if get_protocol(study).judges_items:
         of_models = rated.order_by().values_list(MODEL_LOOKUP).annotate(n=Count("item", distinct=True))
         return {model or NO_MODEL: n for model, n in of_models}
@@ -193,7 +193,10 @@ class StudyPowered:
 
 
 def study_powered(data: StudyData) -> StudyPowered:
-    """Return the gain by predictions of the study's unrated conversations; empty where items are rated."""
+    """Return the gain by predictions of unrated conversations.
+
+    Empty if items are rated.
+    """
     if get_protocol(data.study).judges_items:
         return StudyPowered(None, None, 0, {})
     frame = data.metrics

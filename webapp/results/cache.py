@@ -64,7 +64,7 @@ class AnalysisParams(InputModel):
 
     @model_serializer(mode="wrap")
     def _as_before(self, dump: Any) -> dict[str, Any]:
-        """Omit an empty `model`, since keys of stored results are digests of this."""
+        """Omit an empty `model`, since stored keys are digests of this."""
         return {name: value for name, value in dump(self).items() if name != "model" or value is not None}
 
 

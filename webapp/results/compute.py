@@ -203,7 +203,10 @@ def _metrics(data: StudyData, hybrid: HybridCorrelations | None) -> CorrelationM
 
 
 def _known_of_bots(data: StudyData, run: SelfPlayRun | None) -> Sequence[tuple[CorrelationRow, dict[str, float]]]:
-    """Return the known values of the bots: self-play, their own figures, and their rated chats."""
+    """Return the known values of the bots.
+
+    They come from self-play, their own figures, and their rated chats.
+    """
     titles = metric_titles(ingredients=False)
     known: list[tuple[CorrelationRow, dict[str, float]]] = []
     if run is not None:
@@ -223,7 +226,7 @@ def _by_bot(column: Any) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class StudyComparisons:
-    """Mean ratings of each bot, the bots that differ significantly, and the raters needed.
+    """Means of the bots, significant differences, and raters needed.
 
     Attributes:
         compared: all pairs by the headline measure, with planned sample sizes.
@@ -325,7 +328,7 @@ PARTS: dict[str, AnalysisPart] = {
     "correlations": AnalysisPart(StudyCorrelations, study_correlations, ("metrics", "runs")),
     "powered": AnalysisPart(StudyPowered, lambda data, run: study_powered(data), ("metrics", "runs")),
 }
-"""Every result of a study by its name, which rows of jobs keep: never rename one."""
+"""All results of a study by name; rows of jobs store the names, so never rename one."""
 
 
 def parts_of(study: Study) -> list[str]:

@@ -1,7 +1,7 @@
-"""Results of studies that rate items, mark errors in replies or compare pairs.
+"""Results of studies that rate items, mark errors or compare pairs.
 
-Those of pairs stand next to the interactive evaluation of the same bots. They are computed at once: resampling goes
-over raters' sums, which are few however many comparisons there are.
+Results of pairs are compared with the interactive evaluation of the same bots. They are computed at once: resampling
+uses raters' sums, which are few however many comparisons there are.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ class StudyItems:
 
 
 def study_items(data: StudyData) -> StudyItems:
-    """Return the results of the study's items, or of errors in replies; nothing where participants rate chats."""
+    """Return the results of the study's items, or of errors in replies.
+
+    Empty if participants rate chats.
+    """
     if get_protocol(data.study).marks_errors:
         return StudyItems(errors=_errors(data))
     if not get_protocol(data.study).judges_items:

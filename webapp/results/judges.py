@@ -80,7 +80,10 @@ def judge_named(name: str) -> JudgeMetric:
 
 
 def gold_read(params: JudgesParams) -> GoldSet:
-    """Read the gold set: rated conversations of a study, else its rated replies or a file's; `Refused` without any."""
+    """Return the gold set; raise `Refused` without any.
+
+    It consists of a study's rated conversations, else its rated replies or a file's.
+    """
     study = Study.objects.filter(key=params.study).first() if params.study else None
     try:
         if study is not None and get_protocol(study).rates_conversations and params.question != VOTE:
@@ -94,7 +97,7 @@ def gold_read(params: JudgesParams) -> GoldSet:
 
 
 def _chats(study: Study, params: JudgesParams) -> GoldSet:
-    """Return rated and unrated conversations of a study, and those of a run."""
+    """Return a study's rated and unrated conversations, and a run's."""
     rows = study_conversations(study)
     run = measurable(study=None, run=run_by_id(params.run)) if params.run is not None else Conversation.objects.none()
     names = {

@@ -1,4 +1,4 @@
-"""Stored comparison of a run of simulated participants with the study's people: its key, job and data."""
+"""Stored comparison of simulated participants with a study's people."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 REALISM_KIND = "realism"
 _READS: tuple[Reads, ...] = ("metrics",)
 FEWEST_PLAYED = 3
-"""Bots that a self-play run must share with the study to be compared, too."""
+"""Minimum number of bots that a self-play run must share with the study to be compared as well."""
 
 
 class RealismParams(InputModel):
@@ -51,7 +51,9 @@ class RealismParams(InputModel):
 
 
 def realism_ask(run: SelfPlayRun, participant: str = "", created_by: User | None = None) -> Job:
-    """Return the job that compares a run with current data, creating it if needed.
+    """Return the job that compares a run with current data.
+
+    It is created if needed.
 
     Args:
         participant: simulated participant of the run; empty: the first.

@@ -130,6 +130,6 @@ def _has_new_ratings(study: Study, state: OrderState | None) -> bool:
 
 
 def order_refresh_for_rule(study: Study) -> None:
-    """Request a ranking after a rating, if the study's assignment rule needs it."""
+    """Request a ranking after a rating, if the study's rule needs it."""
     if study.rule in rules and rules.get(study.rule).reads_needs:
         order_refresh(study)

@@ -193,9 +193,9 @@ class StudyData:
     """Ratings, bots and bot facts of a study.
 
     Attributes:
-        bots: by id, in the order of their marks.
+        bots: bots by id, in the order of their marks.
         versions: bot identities in the conversations.
-        turned: keys of dimensions that were worded negatively and whose answers came turned round already.
+        turned: keys of negatively worded dimensions whose answers were already reversed in the data.
     """
 
     study: Study
@@ -209,7 +209,7 @@ class StudyData:
 
     @property
     def excluded_flags(self) -> Sequence[str]:
-        """Names of flags; work of participants with one of them is left out."""
+        """Names of flags whose participants' work is left out."""
         return self.counted_work.get("without", ())
 
     @cached_property
@@ -231,7 +231,10 @@ class StudyData:
 
     @cached_property
     def all_dimensions(self) -> list[RatingDimension]:
-        """Dimensions, with the measure that bots are ranked by first: a question, or the mean of several."""
+        """Dimensions, with the ranking measure first.
+
+        That is a question, or the mean of several.
+        """
         return dimensions_led(self.ratings.dimensions, self.ratings.headline)
 
     @property
@@ -251,13 +254,19 @@ class StudyData:
 
     @cached_property
     def rated_bots(self) -> list[str]:
-        """Ids of bots with a rating of the headline, best first in the order of all comparisons."""
+        """Ids of rated bots, best first in the order of all comparisons.
+
+        Ratings of the headline count.
+        """
         means = means_compared(self.ratings)
         return sorted(means.keys() & self.bots.keys(), key=lambda bot: (-means[bot], bot))
 
     @cached_property
     def per_conversation(self) -> pd.DataFrame:
-        """One row per rated conversation, its id as index: `bot`, and the mean of every dimension and the headline."""
+        """One row per rated conversation, with its id as index.
+
+        Columns are `bot`, the mean of every dimension, and the headline.
+        """
         return self.ratings.per_conversation()
 
     @cached_property
@@ -269,12 +278,18 @@ class StudyData:
 
     @cached_property
     def factors(self) -> dict[str, dict[str, str]]:
-        """Factors of the bots: factor to bot to level, from the researcher's table or the bots' identities."""
+        """Level by factor and bot.
+
+        From the researcher's table or the bots' identities.
+        """
         return factors_of(self.versions, self.bot_table)
 
     @cached_property
     def bot_columns(self) -> dict[str, dict[str, float]]:
-        """Numbers known of the bots: figures of their checkpoints, then the researcher's own."""
+        """Known numbers of the bots.
+
+        They are figures of their checkpoints, then the researcher's own.
+        """
         return measured_of(self.versions, self.bot_table)
 
 
@@ -288,11 +303,11 @@ def study_data(
     """Read a study; None without a rating.
 
     Args:
-        bot_table: in place of the study's own table of bots.
-        turned: keys of dimensions that were worded negatively and whose answers came turned round already.
+        bot_table: table of bots to use instead of the study's own.
+        turned: keys of negatively worded dimensions whose answers were already reversed in the data.
 
     Raises:
-        ValueError: for a turned dimension that the rubric does not have.
+        ValueError: for a reversed dimension that the rubric lacks.
     """
     if bot_table is not None:
         bot_table = replace(bot_table, marked=BotColumns.from_json(study.bot_columns).marked)
@@ -345,6 +360,6 @@ def study_read(study: Study, **counted_work: Unpack[CountedWork]) -> StudyData |
     # Take the state before reading, so that concurrent changes invalidate the cache.
     key = (counted_work, data_state(study, ("metrics", "runs"), **counted_work).digest)
     if last_read.key != key:
-        last_read.key, last_read.data = None, None  # not two studies at a time
+        last_read.key, last_read.data = None, None  # never two studies at a time
         last_read.data, last_read.key = study_data(study, **counted_work), key
     return last_read.data

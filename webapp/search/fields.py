@@ -45,9 +45,9 @@ _SIGNS = {":>": ">", ":<": "<", ":>=": ">=", ":<=": "<=", "≥": ">=", "≤": "<
 _QUOTES = str.maketrans("“”„«»", '"""""')
 LONGEST = 1000
 TELLING = "self_repetition_bot"
-"""The metric that examples ask by, where it is computed: a share of which everybody sees what much of it is."""
+"""Preferred metric for examples, because everyone can judge what a large share of it is."""
 EXAMPLE = f'{TELLING}>0.6 sort:quality limit:20 "exact words"'
-"""A line of the right form; `asked_of`, which knows the numbers, says one of those that are there."""
+"""Valid example; `asked_of`, which knows the numbers, returns one with existing fields."""
 
 
 class Unreadable(ValueError):
@@ -163,7 +163,7 @@ def _raters() -> Any:
 
 
 def _flags() -> Any:
-    """Return an expression that counts the kinds of flags on the participant's work.
+    """Return an expression that counts the flags on the participant's work.
 
     The participants of each kind are looked up once for all conversations, which is much faster than counting
     conversation by conversation.
@@ -213,7 +213,7 @@ COUNTS = {
     "cost": gettext_lazy("Cost"),
 }
 IN_ROW = {"exchanges": "n_exchanges"}
-"""Counts that stand in the conversation's own row."""
+"""Counts stored in the conversation's own row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ class Number:
 
     @property
     def computed(self) -> Computed | None:
-        """Definition of the number if it is computed on request; None for a number that is stored."""
+        """Definition of a number computed on request; None for a stored one."""
         return COMPUTED.get(self.name) if self.kind == Series.Kind.COUNT else None
 
     @property

@@ -36,8 +36,8 @@ class ConversationTotals:
         n_rated: conversations with a rating of the whole.
         n_ratings: ratings of whole conversations.
         rated_at: time of their last change, in seconds since 1970; None without ratings.
-        n_turns: of all.
-        n_results: of metrics.
+        n_turns: number of turns.
+        n_results: number of metric results.
     """
 
     n_rated: int = 0
@@ -57,7 +57,9 @@ def figures_among(study: Study, among: Q) -> QuerySet[Figure]:
 
 
 def conversation_totals(study: Study, among: Q, *names: str) -> ConversationTotals:
-    """Return totals of a study's conversations that meet a condition, in three queries at most.
+    """Return totals of a study's conversations that meet a condition.
+
+    This takes at most three queries.
 
     Each total is read from the index alone.
 
@@ -105,7 +107,7 @@ def rated_by_bot(study: Study, among: Q) -> dict[str, int]:
 
 def conversations_by_bot(rows: QuerySet[Conversation]) -> dict[str, int]:
     """Count these conversations by bot."""
-    # By version, a number, for names are slow to tell apart.
+    # Group by version, a number, because comparing names is slow.
     by_version = dict(rows.order_by().values_list("bot").annotate(Count("pk")))
     counts: Counter[str] = Counter()
     for version, bot in BotVersion.objects.filter(pk__in=by_version).values_list("pk", "bot_id"):
@@ -120,7 +122,7 @@ def rated_totals(study: Study, **work_filter: Unpack[CountedWork]) -> dict[str, 
     those of studies with excluded raters, who may differ from the chats' participants.
     """
     if work_filter.get("without") or get_protocol(study).judges_items or get_protocol(study).marks_turns:
-        # For studies of chats, a million ratings need not be looked up among the items.
+        # For studies of chats, do not look up a million ratings among the items.
         changed = {"changed": Max("item__updated_at")} if get_protocol(study).judges_items else {}
         return ratings_counted(study, **work_filter).aggregate(n=Count("pk"), newest=Max("updated_at"), **changed)
     totals = conversation_totals(study, conversations_counted(study, **work_filter), "ratings", "rated_at")
@@ -136,8 +138,8 @@ class BotVotes:
 
     Attributes:
         n_chats: conversations with a vote.
-        low, high: of the share of votes up, with conversations as clusters; None where fewer than two conversations
-            have votes.
+        low, high: ends of the interval of the share of upvotes, clustered by conversation; None with fewer than two
+            conversations with votes.
     """
 
     bot_id: str
@@ -154,7 +156,7 @@ class BotVotes:
 
     @property
     def share(self) -> float | None:
-        """Share of the votes that are up; None without votes."""
+        """Share of upvotes; None without votes."""
         return self.up / self.n if self.n else None
 
 
@@ -173,7 +175,7 @@ def votes_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, BotVo
     Bots without votes are left out.
 
     Args:
-        study: of all of the rows, in whose part of the index the counts are found.
+        study: study of all rows, whose part of the index has the counts.
     """
     series = _series("up", "down")
     if len(series) < 2:
@@ -194,16 +196,17 @@ def votes_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, BotVo
 
 
 def replies_of_bots(study: Study, rows: QuerySet[Conversation]) -> dict[str, Counter[str]]:
-    """Return by bot how many `replies` it gave in these conversations of a study, and how many votes `up` and `down`
-    they have.
+    """Return each bot's number of replies and votes in a study.
+
+    They are `replies`, `up` and `down` in these conversations.
 
     Args:
-        study: of all of the rows, in whose part of the index the counts are found.
+        study: study of all rows, whose part of the index has the counts.
     """
     names = {key: name for name, key in _series("replies", "up", "down").items()}
     figures = rows.filter(figures__series__in=list(names), figures__study=study, figures__value__gt=0).order_by()
     sums = list(figures.values_list("bot", "figures__series").annotate(Sum("figures__value")))
-    # By version, a number, for names are slow to tell apart.
+    # Group by version, a number, because comparing names is slow.
     versions = BotVersion.objects.filter(pk__in={version for version, _series, _n in sums})
     bots = dict(versions.values_list("pk", "bot_id"))
     reply_counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -222,7 +225,7 @@ def votes_ranked(bots: Iterable[str], votes: Mapping[str, BotVotes]) -> list[Bot
 
 
 def _series(*names: str) -> dict[str, int]:
-    """Return the keys in the index of the counts with these names, by name."""
+    """Return the index keys of counts by name."""
     counts = Series.objects.filter(kind=Series.Kind.COUNT, name__in=names)
     return dict(counts.values_list("name", "pk"))
 
@@ -236,7 +239,7 @@ def _votes(bot: str, patterns: list[tuple[int, int, int]]) -> BotVotes:
     """Return a bot's votes.
 
     Args:
-        patterns: votes up, votes down, and how many conversations have as many of both.
+        patterns: upvotes, downvotes, and the number of conversations with these counts.
     """
     up, down, n = np.array(patterns).T
     each = np.repeat(np.column_stack([up, down]), n, axis=0)  # (conversations, 2)
@@ -252,7 +255,10 @@ MOST_BARS = 20
 
 @dataclass(frozen=True, slots=True)
 class HistogramBar:
-    """The conversations from `low` up to the next bar, the last bar's with its end."""
+    """Conversations from `low` up to the next bar.
+
+    The last bar includes its end.
+    """
 
     low: float
     high: float

@@ -1,4 +1,4 @@
-"""Notes and searches of readers, and the search index: numbers and words of every conversation.
+"""Readers' notes and searches, and the search index of conversations.
 
 `Series`, `Figure` and `ConversationWords` hold derived data only. Database triggers maintain them
 (`webapp.search.index`) after any write, and they can be rebuilt at any time.
@@ -70,7 +70,10 @@ class Figure(models.Model):
 
 
 class ConversationWords(models.Model):
-    """Words of a conversation and of comments on it, for PostgreSQL's search; SQLite has FTS5 tables instead."""
+    """Words of a conversation and of its comments, for PostgreSQL.
+
+    SQLite has FTS5 tables instead.
+    """
 
     is_derived = True
 

@@ -30,8 +30,9 @@ from webapp.studies.models import Study
 
 PAGE = 50
 MANY = 2000
-"""Of so many conversations the first page is soon found by walking the index of what they are sorted by; fewer are
-sorted sooner than found among all others, and the database's guess how many there are is often far off."""
+"""Number of conversations above which the first page is found by walking the index of the sort key. Fewer are sorted
+faster than found among all others, and the database's own estimate is often far off.
+"""
 
 
 Source = Study | SelfPlayRun
@@ -76,7 +77,7 @@ def filter_conversations(
 
 
 def all_and_scripted(rows: QuerySet[Conversation]) -> tuple[int, int]:
-    """Return the number of conversations, and the number of those of scripted participants."""
+    """Return the number of conversations, and of scripted ones among them."""
     counts = rows.aggregate(n=Count("pk"), scripted=Count("pk", filter=Q(is_synthetic=True)))
     return counts["n"], counts["scripted"]
 
@@ -203,7 +204,7 @@ class Listing:
         unvalued = self.rows.filter(~has_value).order_by(*by_time)
         if key is not None and key.sort_value is None:
             unvalued = unvalued.filter(later)
-        # Those without a value come last: a key without one has all others before it, one with a value none of them.
+        # Rows without a value come last: a key without one follows all rows with one, and a key with one precedes them.
         if not backwards and (key is None or key.sort_value is not None):
             yield valued
         if not backwards or (key is not None and key.sort_value is None):
@@ -249,7 +250,9 @@ class Page:
 def page_of(
     listing: Listing, columns: Sequence[Number] = (), *, after: str = "", total: int | None = None, size: int = PAGE
 ) -> Page:
-    """Read the next `size` conversations after a key, in at most eight queries.
+    """Return the next `size` conversations after a key.
+
+    This takes at most eight queries.
 
     Args:
         columns: numbers shown in each row.
@@ -341,7 +344,7 @@ def _excerpts(ids: Sequence[UUID], words: Sequence[SearchWords]) -> dict[UUID, l
 
 @dataclass(frozen=True, slots=True)
 class ListPosition:
-    """Position of a conversation in a listing, from 1, with the ids of its neighbours."""
+    """Position of a conversation in a listing, from 1, with its neighbours."""
 
     number: int
     before: UUID | None

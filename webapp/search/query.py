@@ -63,10 +63,10 @@ _IS: dict[str, Callable[[], Q]] = {
 }
 CHOICES = ("bot", "condition", "state", "source", "rater", "flag", "tag", "is", "has", "first", "id")
 MOST = 10_000
-"""The largest `limit:` and `sample:`: their conversations are named one by one in the query that reads them."""
+"""Maximum of `limit:` and `sample:`, whose conversations are listed one by one in the query."""
 _NEAR = 70
 _FEW = 12
-"""Names up to so many are all listed to whoever asks by one that does not exist."""
+"""Maximum number of names that an error about an unknown name lists completely."""
 ORDERS = ("sort", "limit", "sample", "seed")
 
 
@@ -320,7 +320,7 @@ class _Reader:
         return self._in_index(number, bounds)
 
     def _in_index(self, number: Number | None, bounds: dict[str, float]) -> Q:
-        """Return the condition that the index has a value of the number within the bounds."""
+        """Return the condition that an indexed number is within the bounds."""
         if number is None or number.series is None:
             return _NEVER
         figures = Figure.objects.filter(
@@ -329,7 +329,7 @@ class _Reader:
         return Q(pk__in=figures.values("conversation"))
 
     def _any(self, term: QueryTerm, number: Number, bounds: dict[str, float]) -> Q:
-        """Return the condition that at least one rater's answer is within the bounds."""
+        """Return the condition that some rater's answer is within the bounds."""
         if number.kind != "rating":
             raise Unreadable(
                 _("“any.” searches the ratings of single raters, but “{name}” is not a rating.").format(

@@ -27,11 +27,11 @@ from webapp.search.models import Figure, Series
 
 LEVEL = 0.95
 MOST_RUNS, MOST_COLUMNS = 8, 6
-"""So many runs and metrics stand beside one another: a table of more cannot be read."""
+"""Maximum number of runs and metrics side by side, so that the table stays readable."""
 USUAL_RUNS, USUAL_COLUMNS = 4, 3
-"""So many are taken where none are named."""
+"""Default numbers of runs and metrics."""
 USUAL = ("words_bot", "question_bot", "sentiment_bot", "self_repetition_bot", "distinct_2_bot")
-"""Columns that are taken first where none are named."""
+"""Columns preferred by default."""
 _LISTED = 40
 NOT_PLAYED = Reason("not_played", "the bot has no self-play with itself in this run")
 NOT_COMPUTED = Reason("not_computed", "not computed for this run")
@@ -278,7 +278,7 @@ def _played(runs: Iterable[SelfPlayRun]) -> dict[tuple[int, str], tuple[int, int
 
 
 def _self_conversations(runs: Iterable[SelfPlayRun]) -> Q:
-    """Return the condition that conversations found are a bot's with itself and complete."""
+    """Return the condition on a bot's complete conversations with itself."""
     return Q(
         conversation__selfplay__run__in=list(runs),
         conversation__selfplay__partner_bot_id="",
@@ -296,7 +296,7 @@ def _count_measured(runs: Iterable[SelfPlayRun]) -> dict[Group, int]:
 
 
 def _values(runs: Iterable[SelfPlayRun], measures: Sequence[RunMeasure]) -> Mapping[tuple[int, str, str], list[float]]:
-    """Return by run, bot and measure the values of its conversations, in ascending order."""
+    """Return values by run, bot and measure, in ascending order."""
     names_by_version = {(measure.name, measure.version): measure.name for measure in measures}
     versions = {measure.version for measure in measures if measure.version is not None}
     metric_series = Series.objects.filter(kind=Series.Kind.METRIC, metric__in=versions)

@@ -51,7 +51,7 @@ def ids_among(rows: QuerySet[Conversation], ids: Sequence[UUID], state: str = ""
 
 
 def raters_of(conversations: Sequence[UUID]) -> list[str]:
-    """Return the names of those who rated some of these conversations, in their order."""
+    """Return the names of raters of these conversations, in order."""
     named_ratings = Rating.objects.filter(conversation__in=conversations).exclude(rater="")
     return list(named_ratings.order_by("rater").values_list("rater", flat=True).distinct()[:MOST_RATERS])
 
@@ -102,7 +102,9 @@ class NotePage:
 
 
 def notes_in(rows: QuerySet[Conversation], *, before: int = 0, size: int = NOTES) -> NotePage:
-    """Return the notes at conversations, each with its conversation, bot and author, in two queries.
+    """Return the notes at conversations in two queries.
+
+    Each comes with its conversation, bot and author.
 
     Args:
         before: key of a note; only older ones. 0: from the newest one on.
@@ -122,7 +124,10 @@ def _left_at(rows: QuerySet[Conversation], kind: str) -> QuerySet[Note]:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Saved search; `reason` names the part that is no longer valid, such as a removed metric; else empty."""
+    """Saved search.
+
+    `reason` names the part that is no longer valid, such as a removed metric; otherwise empty.
+    """
 
     search: SavedSearch
     reason: str
@@ -134,7 +139,7 @@ def source_fields(source: Source) -> dict[str, Any]:
 
 
 def saved_searches(source: Source, user: Any, numbers: Numbers, bots: Sequence[str] = ()) -> list[Saved]:
-    """Return a user's saved searches of a study or run, each with its present error."""
+    """Return a user's saved searches, each with its current error."""
     study = source if isinstance(source, Study) else None
     searches = []
     for search in SavedSearch.objects.filter(**source_fields(source), owner=user):

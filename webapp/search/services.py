@@ -65,7 +65,9 @@ def tag_checked(text: str) -> str:
 
 
 def note_add(*, conversation: Conversation, text: str, author: Any) -> Note:
-    """Add a note to a conversation; an author's identical note is stored once.
+    """Add a note to a conversation.
+
+    An author's identical note is stored once.
 
     Raises:
         Refused: for one that is empty or too long.
@@ -118,7 +120,9 @@ def note_remove(*, conversation: Conversation, pk: int) -> None:
 
 
 def search_save(*, source: Source, owner: Any, name: str, line: str, columns: str = "") -> SavedSearch:
-    """Save a named query for a study or run, replacing one of that name.
+    """Save a named query for a study or run.
+
+    It replaces one with the same name.
 
     Raises:
         Refused: for a name that is empty or too long, or a query that is empty or too long.

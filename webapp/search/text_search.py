@@ -1,8 +1,8 @@
 """Search for words: condition on conversations, and hits within a text.
 
-A word finds all words that begin with it, in every language alike, so that "cook" finds "cooks"; in quotes, words
-are found as they are written. Upper and lower case are equal. Languages that are written without spaces are
-searched for the characters themselves, which takes longer.
+A word matches all words that begin with it, in every language, so that "cook" finds "cooks"; quoted words match
+exactly. Case is ignored. Languages that are written without spaces are searched for the characters themselves, which
+takes longer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from webapp.ratings.models import Rating
 from webapp.search.models import ConversationWords
 
 _FEWEST_TO_BEGIN = 3
-"""Shorter words are found as they are: half of all words begin with one letter or another."""
+"""Minimum length for prefix search; shorter words match exactly, because half of all words begin with one letter or
+another.
+"""
 _SPACELESS = regex.compile(
     r"[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}"
     r"\p{Script=Khmer}\p{Script=Myanmar}]"
@@ -52,7 +54,7 @@ class SearchWords:
 
     @property
     def by_beginning(self) -> bool:
-        """True if the last of the words may be the beginning of a longer word."""
+        """True if the last word may be the beginning of a longer one."""
         parts = self.parts
         return not self.exact and bool(parts) and len(parts[-1]) >= _FEWEST_TO_BEGIN
 
@@ -116,7 +118,7 @@ def _fts(table: str, words: str, phrase: str) -> RawSQL:
 
 @dataclass(frozen=True, slots=True)
 class ExcerptPiece:
-    """Piece of a text; `is_hit` where it matches the query."""
+    """Piece of a text; `is_hit` if it matches the query."""
 
     text: str
     is_hit: bool = False
@@ -153,7 +155,7 @@ _TELLING_WORDS = 4
 
 
 def opening_of(texts: Iterable[str]) -> str:
-    """Return the first text of at least four words, else the first text."""
+    """Return the first text of at least four words, or the first text."""
     nonempty_texts = [text for text in texts if text]
     return next(
         (text for text in nonempty_texts if len(text.split()) >= _TELLING_WORDS),
@@ -162,7 +164,7 @@ def opening_of(texts: Iterable[str]) -> str:
 
 
 def excerpt_of(text: str, searched_words: Sequence[SearchWords]) -> list[ExcerptPiece]:
-    """Return about 120 characters of a text in pieces, from a little before the first hit."""
+    """Return about 120 characters of a text in pieces, around the first hit."""
     pieces = pieces_of(text, searched_words)
     first = next((i for i, piece in enumerate(pieces) if piece.is_hit), None)
     if first is None:

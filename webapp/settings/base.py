@@ -1,9 +1,11 @@
-"""Settings of all modes: apps, middleware, security headers, languages, bots, operation, logs, databases and queues.
+"""Settings of all modes.
 
-PostgreSQL by `DATABASE_URL`; otherwise SQLite in the data folder, safe for several processes. Redis by `REDIS_URL`
-for the channel layer and for Celery; otherwise memory of one process, and files in the data folder.
+They cover apps, middleware, security headers, languages, bots, operation, logs, databases and queues. PostgreSQL is
+used if `DATABASE_URL` is set; otherwise SQLite in the data folder, which is safe for several processes. Redis is used
+for the channel layer and Celery if `REDIS_URL` is set; otherwise the memory of one process, and files in the data
+folder.
 
-Secrets of recruitment platforms and of alerts (webhook, e-mail) stand here alone: they are stored nowhere.
+Secrets of recruitment platforms and of alerts (webhook, e-mail) are only here and stored nowhere.
 """
 
 from __future__ import annotations
@@ -21,11 +23,10 @@ from django.utils.translation import get_language_info, to_language
 from webapp.settings.env import BASE_DIR, DATA_DIR, IS_CHECKOUT, env, folder_made, owner_only, path_prefix  # noqa: F401
 
 SQLITE_OPTIONS: dict[str, Any] = {
-    # Immediate: a transaction that will write takes its place in the queue at once,
-    # instead of failing when it finds the snapshot outdated.
+    # Immediate: a transaction that will write queues at once, instead of failing when its snapshot is outdated.
     "transaction_mode": "IMMEDIATE",
     "timeout": 20,
-    # What is deleted is overwritten, or the file would hold the words of people who were erased.
+    # Overwrite deleted data; otherwise the file would still contain texts of erased participants.
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA secure_delete=ON;",
 }
 
@@ -33,8 +34,8 @@ SQLITE_OPTIONS: dict[str, Any] = {
 def databases() -> dict[str, dict[str, Any]]:
     """Return the `DATABASES` setting."""
     if default := env.database("DATABASE_URL", default={}):
-        # Pages are done by a few lasting threads (`core/thread_pool.py`), each of which keeps its connection.
-        if default["ENGINE"] == "django.db.backends.sqlite3":  # as `move` makes one
+        # A few lasting threads serve pages (`core/thread_pool.py`), and each keeps its connection.
+        if default["ENGINE"] == "django.db.backends.sqlite3":  # as `move` creates it
             _private(Path(default["NAME"]))
             return {"default": {**default, "OPTIONS": SQLITE_OPTIONS}}
         default["CONN_MAX_AGE"] = 60
@@ -47,28 +48,30 @@ def databases() -> dict[str, dict[str, Any]]:
 
 
 def _private(file: Path) -> None:
-    """Make the database's file for its owner alone; SQLite gives its additional files the same mode."""
-    with contextlib.suppress(OSError):  # what is wrong with the folder, SQLite says when it is used
+    """Restrict the database's file to its owner.
+
+    SQLite gives its additional files the same mode.
+    """
+    with contextlib.suppress(OSError):  # SQLite reports problems of the folder when it is used
         if not file.exists():
             file.touch(mode=0o600)
     owner_only(file, *(file.with_name(file.name + ending) for ending in ("-wal", "-shm", "-journal")))
 
 
 REDIS_URL = env.redis("REDIS_URL", default="")
-# Keeps two installations on one Redis apart, in the channel layer and in Celery's queues.
+# Separates two installations on one Redis, in the channel layer and in Celery's queues.
 CHANNEL_PREFIX = env.text("CONFAB_CHANNEL_PREFIX", default="confab")
 
 
 def channel_layers() -> dict[str, dict[str, Any]]:
     """Return the `CHANNEL_LAYERS` setting.
 
-    `default` brings work to bot hosts: one of those that listen takes a message, and messages wait for it. A full
-    queue drops messages without a word, so it is made wide. `frames` brings frames to the open pages of a chat: all
-    of them get each frame at once and nothing is kept, which takes Redis one command in place of five.
+    `default` sends work to bot hosts: one of the listening hosts takes a message, and messages wait. A full queue drops
+    messages silently, so its capacity is large. `frames` sends frames to the open pages of a chat: all of them get each
+    frame at once and nothing is stored, which takes Redis one command instead of five.
     """
     if REDIS_URL:
-        # Longer than the layer's blocking reads (5 s), or a quiet channel would
-        # look like a dead server to redis-py.
+        # Longer than the layer's blocking reads (5 s); otherwise redis-py takes a quiet channel for a dead server.
         hosts = [{"address": REDIS_URL, "socket_timeout": 30}]
         return {
             "default": {
@@ -87,7 +90,7 @@ def channel_layers() -> dict[str, dict[str, Any]]:
 def shared_caches() -> dict[str, dict[str, Any]]:
     """Return the `CACHES` setting.
 
-    `default` is each process's own. `shared` counts calls of the API, in Redis for all processes where there is one.
+    `default` is private to each process. `shared` counts API calls; with Redis it is common to all processes.
     """
     local_cache = {"BACKEND": "django.core.cache.backends.locmem.LocMemCache"}
     if not REDIS_URL:
@@ -103,10 +106,13 @@ def shared_caches() -> dict[str, dict[str, Any]]:
 
 
 def image_storage() -> dict[str, Any]:
-    """Return the storage of participants' images: a folder of the data folder, or an S3-compatible bucket."""
-    # A bucket for participants' images, S3's or of an S3-compatible server; empty: the folder `images`.
+    """Return the storage of participants' images.
+
+    It is a folder of the data folder, or an S3-compatible bucket.
+    """
+    # Bucket for participants' images, on S3 or a compatible server; empty: the folder `images`.
     bucket = env.text("CONFAB_IMAGES_BUCKET", default="")
-    # Where that server is; empty: Amazon's. Keys and region come from the variables that boto3 reads.
+    # Address of that server; empty: Amazon's. Keys and region come from the variables that boto3 reads.
     endpoint = env.address("CONFAB_IMAGES_ENDPOINT", default="")
     if not bucket:
         options = {"location": DATA_DIR / "images", "file_permissions_mode": 0o600, "directory_permissions_mode": 0o700}
@@ -151,12 +157,12 @@ else:
     }
 
 
-# What commands are called by here, for pages and messages that name one.
+# Name of the command here, for pages and messages.
 CONFAB_PROGRAM = "manage.py" if IS_CHECKOUT else "confab"
-# Where `serve` listens.
+# Address on which `serve` listens.
 HOST = env.text("HOST", default="127.0.0.1")
 PORT = env.integer("PORT", default=8000, minimum=1, maximum=65535)
-# Those of the two that are set: they come before the address that a running server keeps.
+# Those that are set take precedence over the address stored by a running server.
 ADDRESS_SET = {name for name in ("HOST", "PORT") if os.environ.get(name, "").strip()}
 
 DEBUG = env.flag("CONFAB_DEBUG", default=False)
@@ -233,23 +239,23 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
 ]
 LOGIN_URL = "login"
-# Where a login leads whose `next` is missing or points outside.
+# Target of a login whose `next` is missing or points outside.
 LOGIN_REDIRECT_URL = "dashboard:home"
 AXES_FAILURE_LIMIT = 8
 AXES_COOLOFF_TIME = 0.25  # hours
 AXES_LOCKOUT_PARAMETERS = [["username", "ip_address"]]
 AXES_VERBOSE = False
 AXES_LOCKOUT_TEMPLATE = "core/locked_out.html"
-# Passwords tried during a lock-out are not looked at, and do not make it longer.
+# Passwords tried during a lock-out are not checked and do not extend it.
 AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False
-# `core/authentication.py`: the limit of an account counts in this log, and proxies are heard where declared.
+# `core/authentication.py`: the limit per account uses this log, and only declared proxies are trusted.
 AXES_ENABLE_ACCESS_FAILURE_LOG = True
 AXES_HANDLER = "webapp.core.authentication.LoginHandler"
 AXES_CLIENT_IP_CALLABLE = "webapp.core.authentication.client_address"
 
 LANGUAGE_CODE = "en-gb"
-# Participants' pages speak the language of their study (`core/language.py`), researchers' pages English.
-# Each folder of `webapp/locale` is one of them (docs/guide/add_a_language.md).
+# Participants' pages are in the language of their study (`core/language.py`), researchers' pages in English. Each
+# folder of `webapp/locale` is a language (docs/guide/add_a_language.md).
 LOCALE_PATHS = [Path(__file__).resolve().parent.parent / "locale"]
 _TRANSLATED = (
     get_language_info(to_language(file.parts[-3])) for file in LOCALE_PATHS[0].glob("*/LC_MESSAGES/django.mo")
@@ -268,7 +274,7 @@ USE_I18N = True
 USE_TZ = True
 TIME_ZONE = "UTC"
 
-# Where proxies put Confab below a path of a shared host; without slash at its end.
+# Path on a shared host below which proxies serve Confab, without a final slash.
 CONFAB_PATH_PREFIX = path_prefix(env.text("CONFAB_PATH_PREFIX", default=""))
 FORCE_SCRIPT_NAME = CONFAB_PATH_PREFIX or None
 SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = f"{CONFAB_PATH_PREFIX}/"
@@ -277,7 +283,7 @@ folder_made(DATA_DIR, "CONFAB_DATA_DIR", is_written=False)
 STATIC_ROOT = folder_made(
     Path(env.text("CONFAB_STATIC_DIR", default=str(DATA_DIR / "static"))),
     "CONFAB_STATIC_DIR",
-    is_written=False,  # `collectstatic` alone writes there
+    is_written=False,  # only `collectstatic` writes there
 )
 
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
@@ -286,14 +292,14 @@ SESSION_COOKIE_SAMESITE = "Lax"
 CSRF_COOKIE_SAMESITE = "Lax"
 CSRF_FAILURE_VIEW = "webapp.core.pages.form_refused"
 X_FRAME_OPTIONS = "DENY"
-# Referrers carry at most the origin, so that no participant token leaves in one.
+# Referrers contain at most the origin, so that participant tokens do not leak.
 SECURE_REFERRER_POLICY = "strict-origin"
-# Where workers reach the web server to rehearse a study; empty: where the browser that asks for it does.
+# Address at which workers reach the web server for rehearsals; empty: that of the requesting browser.
 CONFAB_BEAT_FILE = env.text("CONFAB_BEAT_FILE", default="")
 CONFAB_REHEARSAL_URL = env.address("CONFAB_REHEARSAL_URL", default="").rstrip("/")
-# Of files that the dashboard takes: conversations, items, results of Mechanical Turk; the commands have no limit.
+# Limit of files uploaded to the dashboard: conversations, items, results of Mechanical Turk. Commands have no limit.
 CONFAB_UPLOAD_LIMIT_MB = env.integer("CONFAB_UPLOAD_LIMIT_MB", default=200, minimum=1)
-# So many calls of the API a token may make in a time.
+# Maximum number of API calls per token and time.
 CONFAB_API_RATE = env.match(
     "CONFAB_API_RATE",
     default="600/m",
@@ -311,53 +317,53 @@ CONTENT_SECURITY_POLICY = {
         "connect-src": [SELF],
         "font-src": [SELF],
         "form-action": [SELF],
-        "frame-src": [SELF],  # the builder shows the participant's pages in a frame
+        "frame-src": [SELF],  # the builder frames the participants' pages
         "base-uri": [NONE],
         "frame-ancestors": [NONE],
     }
 }
 
-# A YAML file of configured bots; none is needed, and an empty name means the usual one.
+# YAML file of configured bots; optional, and an empty name means the default one.
 CONFAB_BOTS = Path(env.text("CONFAB_BOTS", default=str(DATA_DIR / "bots.yaml")))
-# A YAML file of metrics that need parameters (a language model, a classifier); none is needed.
+# YAML file of metrics that need parameters (a language model, a classifier); optional.
 CONFAB_METRICS = Path(env.text("CONFAB_METRICS", default=str(DATA_DIR / "metrics.yaml")))
-# Environment variables that bots added in the browser may take their keys from: NAME, or NAME=https://its.address.
+# Environment variables with keys that bots added in the browser may use: NAME, or NAME=https://its.address.
 CONFAB_BOT_KEY_VARIABLES = {
     name.strip(): address.strip()
     for name, _equals, address in (pair.partition("=") for pair in env.names("CONFAB_BOT_KEY_VARIABLES", default=[]))
 }
-# Folders below which the local models of such bots lie.
+# Folders that may contain local models of such bots.
 CONFAB_MODEL_FOLDERS = [
     Path(folder).expanduser().resolve()
     for folder in env.names("CONFAB_MODEL_FOLDERS", default=[str(DATA_DIR / "models")])
 ]
-# Python modules whose import registers bots or metrics from outside.
+# Python modules that register bots or metrics on import.
 CONFAB_PLUGINS = env.names("CONFAB_PLUGINS", default=[])
-# Where everything computes that uses torch (bots, encoders, metrics, training): cpu, cuda, cuda:1.
+# Device of everything that uses torch (bots, encoders, metrics, training): cpu, cuda, cuda:1.
 CONFAB_DEVICE = env.match(
     "CONFAB_DEVICE",
     default="cpu",
     pattern=r"cpu|cuda(:[0-9]+)?",
     like="cpu, cuda or one of several GPUs such as cuda:1",
 )
-# Megabytes that the loaded bots may take together; those used longest ago make room. 0: no limit.
+# Megabytes that all loaded bots may use together; the least recently used ones are unloaded. 0: no limit.
 CONFAB_BOT_MEMORY_MB = env.integer("CONFAB_BOT_MEMORY_MB", default=0, minimum=0)
-# Megabytes of keys and values that transformers bots of a process keep from turn to turn. 0: nothing.
+# Megabytes of keys and values that a process caches between turns for transformers bots. 0: none.
 CONFAB_KEPT_TURNS_MB = env.integer("CONFAB_KEPT_TURNS_MB", default=512, minimum=0)
-# Bots of other pools than "default": "gpu2=hred-ei|vhred-ei".
+# Bots of pools other than "default": "gpu2=hred-ei|vhred-ei".
 CONFAB_BOT_POOLS = env.pools("CONFAB_BOT_POOLS", default={})
-# The web process is the bot host too, unless Redis connects it to one of its own.
+# The web process is also the bot host, unless Redis connects it to a separate one.
 CONFAB_BOT_HOST_IN_PROCESS = env.flag("CONFAB_BOT_HOST_IN_PROCESS", default=not REDIS_URL)
 CONFAB_REPLY_TIMEOUT_S = env.number("CONFAB_REPLY_TIMEOUT_S", default=60.0, minimum=1.0)
-# Loading a bot's model is no part of that time; a reply waits for it so long.
+# Maximum time that a reply waits for its bot's model to load, in addition to the reply's own limit.
 CONFAB_LOAD_TIMEOUT_S = env.number("CONFAB_LOAD_TIMEOUT_S", default=300.0, minimum=1.0)
-# A host that dies is replaced after this long; it renews its leases three times as often.
+# Time after which a dead host is replaced; a host renews its leases three times as often.
 CONFAB_REPLY_LEASE_S = env.number("CONFAB_REPLY_LEASE_S", default=12.0, minimum=1.0)
-# A bot whose replies keep failing is given to no new participant: after so many failures in a row,
+# A bot is disabled, and gets no new participants, after this many failures in a row,
 CONFAB_ASIDE_IN_A_ROW = env.integer("CONFAB_ASIDE_IN_A_ROW", default=3, minimum=1)
-# or after so many (more than there are: never)
+# or after this many (more than the next number: never)
 CONFAB_ASIDE_FAILED = env.integer("CONFAB_ASIDE_FAILED", default=4, minimum=1)
-# among so many of its latest replies.
+# among this many of its latest replies.
 CONFAB_ASIDE_OF = env.integer("CONFAB_ASIDE_OF", default=10, minimum=1)
 
 # The audit log keeps whole months for so long; 0: for ever.
@@ -365,34 +371,34 @@ CONFAB_AUDIT_MONTHS = env.integer("CONFAB_AUDIT_MONTHS", default=24, minimum=0)
 
 # With this token /metrics is read from anywhere: "Authorization: Bearer …".
 CONFAB_PROMETHEUS_TOKEN = env.text("CONFAB_PROMETHEUS_TOKEN", default="")
-# Each process says so often that it lives, how busy it is and what it has counted; 0: never.
+# Interval at which each process stores its heartbeat, load and counters; 0: never.
 CONFAB_SIGN_EVERY_S = env.number("CONFAB_SIGN_EVERY_S", default=10.0)
-# With less room for the data folder, in GB, the disk counts as low.
+# Free space of the data folder, in GB, below which the disk counts as low.
 CONFAB_DISK_LOW_GB = env.number("CONFAB_DISK_LOW_GB", default=2.0)
-# A queue stands still where a job has waited for so long and no worker has gone on with any.
+# Time without progress after which a queue with waiting jobs counts as stuck.
 CONFAB_QUEUE_STILL_S = env.number("CONFAB_QUEUE_STILL_S", default=300.0, minimum=1.0)
 
-# Threads for pages, and so the most database connections that they take; further requests wait in line.
+# Threads for pages, and so the maximum number of their database connections; further requests wait.
 CONFAB_WEB_THREADS = env.integer("CONFAB_WEB_THREADS", default=16, minimum=1)
-# Threads for sockets and bot hosts, each with a database connection; SQLite has one, whatever stands here.
+# Threads for sockets and bot hosts, each with a database connection; always one with SQLite.
 CONFAB_SOCKET_THREADS = env.integer("CONFAB_SOCKET_THREADS", default=4, minimum=1)
-# Who has waited in line for longer is asked to come back in a few seconds (503).
+# Maximum wait in line; then the client is asked to retry in a few seconds (503).
 CONFAB_WEB_WAIT_S = env.number("CONFAB_WEB_WAIT_S", default=20.0)
 
-# A researcher's token for Prolific's interface: without it, payments are decided here and made on Prolific's pages.
+# A researcher's token for Prolific's API; without it, decisions are made here and payments on Prolific's pages.
 CONFAB_PROLIFIC_TOKEN = env.text("CONFAB_PROLIFIC_TOKEN", default="")
-# Where Prolific's interface is.
+# Address of Prolific's API.
 CONFAB_PROLIFIC_URL = env.address("CONFAB_PROLIFIC_URL", default="https://api.prolific.com")
-# The secret by which Prolific signs what it tells a webhook; without it nothing that is told is believed.
+# Secret with which Prolific signs webhook requests; without it, all of them are rejected.
 CONFAB_PROLIFIC_HOOK_SECRET = env.text("CONFAB_PROLIFIC_HOOK_SECRET", default="")
 
-# An address that gets a POST with JSON; none: no alerts by webhook.
+# Address that gets a POST with JSON; empty: no alerts by webhook.
 CONFAB_ALERT_WEBHOOK = env.address("CONFAB_ALERT_WEBHOOK", default="")
-# Secret that signs this POST; none: it is not signed.
+# Secret that signs this POST; empty: unsigned.
 CONFAB_ALERT_SECRET = env.text("CONFAB_ALERT_SECRET", default="")
-# E-mail addresses that get alerts; none: no alerts by e-mail.
+# E-mail addresses that get alerts; empty: no alerts by e-mail.
 CONFAB_ALERT_EMAILS = env.mailboxes("CONFAB_ALERT_EMAILS", default=[])
-# The mail server, smtp+tls://user:password@host:587; without one, e-mails go to the log.
+# Mail server, smtp+tls://user:password@host:587; without one, e-mails go to the log.
 _server = env.mail_server("CONFAB_EMAIL_URL", default="consolemail://")
 EMAIL_BACKEND = _server["EMAIL_BACKEND"]
 EMAIL_HOST = _server.get("EMAIL_HOST") or "localhost"
@@ -408,16 +414,16 @@ DEFAULT_FROM_EMAIL = env.mailbox("CONFAB_EMAIL_FROM", default="confab@localhost"
 CONFAB_PUBLIC_URL = env.address("CONFAB_PUBLIC_URL", default="").rstrip("/")
 
 
-# Logs go to standard error, and to a file if one is named: one line each, without participant tokens.
+# Logs go to standard error, and to this file if set: one line per entry, without participants' tokens.
 LOG_LEVEL = env.choice("CONFAB_LOG_LEVEL", default="INFO", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
 LOG_FILE = env.text("CONFAB_LOG_FILE", default="")
 LOG_FILE_MB = env.integer("CONFAB_LOG_FILE_MB", default=10, minimum=1)
 LOG_FILES_KEPT = env.integer("CONFAB_LOG_FILES_KEPT", default=5, minimum=0)
-# For people, or for programs that collect lines: `line` or `json`.
+# Format for people or for log collectors: `line` or `json`.
 LOG_FORMAT = env.choice("CONFAB_LOG_FORMAT", default="line", choices=("line", "json"))
-# A line for each request and socket: the page's name and how long it took, never its address.
+# Log each request and socket in a line with the page's name and the duration, never its address.
 LOG_REQUESTS = env.flag("CONFAB_LOG_REQUESTS", default=LOG_FORMAT == "json")
-# Celery would take the root logger for itself, and what workers say would come in its own format and to no file.
+# Celery would replace the root logger, and workers would log in its own format and to no file.
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 
 LOGGING: dict[str, Any] = {
@@ -439,12 +445,12 @@ LOGGING: dict[str, Any] = {
         "django.request": {"filters": ["health"]},
         "channels_redis.pubsub": {"filters": ["redis"]},
         "webapp.conversations.bot_host": {"filters": ["redis"]},
-        # Started by its own command, uvicorn has handlers with a format of its own.
+        # When uvicorn is started by its own command, it has handlers with its own format.
         "uvicorn": {"handlers": []},
         "uvicorn.error": {"level": "WARNING"},
-        # A line for each request, with the ids of people and the tokens that their addresses carry.
+        # These lines would contain addresses with participants' ids and tokens.
         "uvicorn.access": {"level": "WARNING"},
-        # The file broker has no host name, and says so each time.
+        # The file broker has no host name, and would warn each time.
         "kombu.connection": {"level": "ERROR"},
     },
 }

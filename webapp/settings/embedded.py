@@ -1,6 +1,6 @@
 """`make run`: one machine, no servers needed, nothing downloaded.
 
-PostgreSQL and Redis are used all the same where `DATABASE_URL` and `REDIS_URL` name them.
+PostgreSQL and Redis are still used if `DATABASE_URL` and `REDIS_URL` are set.
 """
 
 from __future__ import annotations
@@ -23,15 +23,18 @@ ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", *env.hosts("CONFAB_HOSTS", d
 ALLOWED_HOSTS += ["*"] if HOST in ("0.0.0.0", "::") else [HOST]  # noqa: S104
 CONFAB_PROXY_COUNT = proxy_count(0)
 _THIS_MACHINE = ["127.0.0.0/8", "::1"]
-# From here /metrics is read without a token.
+# Addresses from which /metrics can be read without a token.
 CONFAB_PROMETHEUS_ALLOW = env.networks("CONFAB_PROMETHEUS_ALLOW", default=_THIS_MACHINE)
-# So that forms work through a tunnel with TLS; who writes the header himself changes his own request.
+# Lets forms work through a TLS tunnel; forging the header only affects the forger's own request.
 SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https")
 CSRF_TRUSTED_ORIGINS = env.origins("CONFAB_TRUSTED_ORIGINS", default=[])
 
 
 def _kept_key(name: str, make: Callable[[], str]) -> str:
-    """Return a key of this data folder, made once and readable by its owner alone."""
+    """Return a key of this data folder.
+
+    It is created once and readable by its owner only.
+    """
     file = DATA_DIR / name
     if not file.exists():
         folder_made(DATA_DIR, "CONFAB_DATA_DIR")
@@ -39,19 +42,19 @@ def _kept_key(name: str, make: Callable[[], str]) -> str:
             with open(file, "x", opener=partial(os.open, mode=0o600)) as handle:
                 handle.write(make())
         except FileExistsError:
-            pass  # another process made it first
+            pass  # another process was faster
     owner_only(file)
     return file.read_text().strip()
 
 
 SECRET_KEY = env.key("CONFAB_SECRET_KEY", default="") or _kept_key("secret_key", lambda: secrets.token_urlsafe(50))
 SECRET_KEY_FALLBACKS = env.fallback_keys("CONFAB_SECRET_KEY_FALLBACKS", default=[])
-# What stored secrets are encrypted with, newest first; the key of the data folder goes on opening what it encrypted.
+# Keys that encrypt stored secrets, newest first; the key of the data folder still decrypts older ones.
 CONFAB_SECRETS_KEYS = env.fernet_keys("CONFAB_SECRETS_KEY", default=[])
 if not CONFAB_SECRETS_KEYS or (DATA_DIR / "secrets_key").exists():
     CONFAB_SECRETS_KEYS.append(_kept_key("secrets_key", lambda: urlsafe_b64encode(os.urandom(32)).decode()))
-# Bots added in the browser may have addresses of this machine and of private networks.
+# Bots added in the browser may use addresses of this machine and of private networks.
 CONFAB_PRIVATE_ADDRESSES = env.flag("CONFAB_PRIVATE_ADDRESSES", default=HOST in ("127.0.0.1", "::1", "localhost"))
 
-# Variables that nothing has read, with those that are meant.
+# Unused variables, each with the setting that was probably meant.
 CONFAB_MISSPELT = env.misspelt()

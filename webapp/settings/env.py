@@ -1,12 +1,12 @@
 """Environment variables, read once and validated, and the data folder.
 
-Each variable is read as what it must be: a number, an address, one name of several. What cannot be read stops every
-process with one sentence that names the variable, its value and what would be right. A variable that is set to
-nothing counts as not set. Values that may hold a password are shown without it.
+Each variable is parsed by its type: a number, an address, one of several names. An invalid value stops every process
+with one sentence that names the variable, its value and the expected form. An empty variable counts as not set.
+Passwords are removed from displayed values.
 
-A file `.env` comes beneath the environment. In a checkout it lies next to `manage.py`, and the data in `var/`. An
-installed package keeps its data in `confab-data` of the working directory, never in site-packages, and reads `.env`
-in that folder.
+The environment overrides a file `.env`. In a checkout the file is next to `manage.py`, and the data are in `var/`. An
+installed package keeps its data in `confab-data` of the working directory, never in site-packages, and reads `.env` in
+that folder.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _NEARLY = 0.9
 
 
 class Environment:
-    """The variables of the environment, each read by the method of its kind.
+    """Environment variables, each parsed by the method of its type.
 
     Each method takes the variable's name, and as `default` what it returns where that is not set. `text`, `key` and
     `hosts` without a default are for variables that must be set.
@@ -48,7 +48,7 @@ class Environment:
         self._read: set[str] = set()
 
     def misspelt(self) -> dict[str, str]:
-        """Return variables of ours that nothing has read, each with the one of nearly the same name that is read."""
+        """Return unused variables of ours, each with a similar known name."""
         suggestions = {}
         for name in os.environ:
             if name.startswith("CONFAB_") and name not in self._read:
@@ -60,7 +60,7 @@ class Environment:
         """Return the text.
 
         Args:
-            hint: what to say of a variable that has no default and is not set.
+            hint: advice if a required variable is not set.
         """
         self._read.add(name)
         text = os.environ.get(name, "").strip()
@@ -69,7 +69,7 @@ class Environment:
         raise ImproperlyConfigured(f"{name} is not set{hint and '; '}{hint}")
 
     def key(self, name: str, default: str | None = None) -> str:
-        """Return a secret that signs, which has to be long."""
+        """Return a secret for signing, which must be long."""
         hint = 'generate one: python -c "import secrets; print(secrets.token_urlsafe(50))"'
         text = self.text(name, default, hint=hint)
         if text and len(text) < _SHORTEST_KEY:
@@ -80,7 +80,7 @@ class Environment:
         return text
 
     def fallback_keys(self, name: str, default: Sequence[str]) -> list[str]:
-        """Return earlier secrets that sign, newest first."""
+        """Return earlier secrets for signing, newest first."""
         keys = self.names(name, default)
         if any(len(key) < _SHORTEST_KEY for key in keys):
             raise ImproperlyConfigured(
@@ -89,7 +89,7 @@ class Environment:
         return keys
 
     def fernet_keys(self, name: str, default: Sequence[str]) -> list[str]:
-        """Return keys that encrypt, newest first."""
+        """Return encryption keys, newest first."""
         keys = self.names(name, default)
         for key in keys:
             if not re.fullmatch(r"[A-Za-z0-9_-]{43}=", key):
@@ -100,7 +100,7 @@ class Environment:
         return keys
 
     def integer(self, name: str, default: int, *, minimum: int | None = None, maximum: int | None = None) -> int:
-        """Return the whole number, which is at least `minimum` and at most `maximum`."""
+        """Return a whole number between `minimum` and `maximum`."""
         text = self.text(name, str(default))
         number = int(text) if re.fullmatch(r"[+-]?[0-9]+", text) else None
         if number is None or (minimum is not None and number < minimum) or (maximum is not None and number > maximum):
@@ -108,7 +108,7 @@ class Environment:
         return number
 
     def number(self, name: str, default: float, *, minimum: float = 0.0) -> float:
-        """Return the number, which is at least `minimum`."""
+        """Return a number of at least `minimum`."""
         text = self.text(name, str(default))
         try:
             number = float(text)
@@ -133,20 +133,23 @@ class Environment:
         return text
 
     def match(self, name: str, default: str, *, pattern: str, like: str) -> str:
-        """Return a text that is as the regular expression says; `like` says it in words."""
+        """Return `text` if it matches the pattern.
+
+        `like` describes the pattern in errors.
+        """
         text = self.text(name, default)
         if text and not re.fullmatch(pattern, text):
             raise _wrong(name, text, like)
         return text
 
     def names(self, name: str, default: Sequence[str] | None = None, *, hint: str = "") -> list[str]:
-        """Return the values between commas, without the spaces around them."""
+        """Return comma-separated values without surrounding spaces."""
         text = self.text(name, None if default is None else "", hint=hint)
         names = [part.strip() for part in text.split(",") if part.strip()]
         return names or list(default or [])
 
     def hosts(self, name: str, default: Sequence[str] | None = None) -> list[str]:
-        """Return names of hosts: no addresses, no ports."""
+        """Return host names, without addresses and ports."""
         pattern = rf"\*|\.?{_HOST}|\[[0-9a-fA-F:.]+\]"
         like = "host names such as confab.example.org, without https://, port and path"
         return self._each(self.names(name, default, hint=f"it must be {like}"), name, pattern, like)
@@ -176,7 +179,7 @@ class Environment:
         return self._mailboxes(self.names(name, default), name, "has", "addresses")
 
     def address(self, name: str, default: str) -> str:
-        """Return an address of the web, or the default."""
+        """Return a web address, or the default."""
         text = self.text(name, default)
         if text and not (_parts(text, ("http", "https"))):
             raise _wrong(name, text, "an address such as https://confab.example.org")
@@ -191,7 +194,10 @@ class Environment:
         return text
 
     def database(self, name: str, default: dict[str, Any]) -> dict[str, Any]:
-        """Return Django's database settings: the PostgreSQL named, or the SQLite file, or the default."""
+        """Return Django's database settings.
+
+        They are the named PostgreSQL, the SQLite file, or the default.
+        """
         text = self.text(name, "")
         right = "an address such as postgres://user:password@host:5432/confab, or empty for SQLite"
         if not text:
@@ -212,7 +218,7 @@ class Environment:
         return dict(environ.Env.email_url_config(text))
 
     def pools(self, name: str, default: dict[str, str]) -> dict[str, str]:
-        """Return bot to pool, of `pool=bot|bot` between commas."""
+        """Return the pool of each bot, from comma-separated `pool=bot|bot`."""
         pool_by_bot = dict(default)
         for entry in self.names(name, []):
             pool, equals, bots = entry.partition("=")
@@ -236,7 +242,10 @@ class Environment:
 
 
 def _parts(text: str, schemes: Sequence[str]) -> Any:
-    """Return the parts of an address with one of these schemes and a host; None for what is no such address."""
+    """Return the parts of an address with a host and one of these schemes.
+
+    None for anything else.
+    """
     try:
         parts = urlsplit(text)
         parts.port  # noqa: B018  (reading it checks it)
@@ -252,7 +261,10 @@ def _between(minimum: float | None, maximum: float | None) -> str:
 
 
 def _wrong(name: str, text: str, right: str, verb: str = "is") -> ImproperlyConfigured:
-    """Make the error of a value, shown without what may be a password."""
+    """Build the error of an invalid value.
+
+    Passwords are not shown.
+    """
     masked = re.sub(r"//.*@", "//…@", text)
     return ImproperlyConfigured(f"{name} {verb} {masked!r}; it must be {right}")
 
@@ -265,20 +277,25 @@ if IS_CHECKOUT:
 DATA_DIR = Path(env.text("CONFAB_DATA_DIR", default=str(default_data_folder()))).resolve()
 if not IS_CHECKOUT:
     environ.Env.read_env(DATA_DIR / ".env")
-# Read by OpenBLAS as NumPy loads it: threads that share small systems wait for one another by spinning.
+# OpenBLAS reads this when NumPy is loaded: threads that share small systems spin while waiting.
 os.environ["OPENBLAS_NUM_THREADS"] = str(env.integer("OPENBLAS_NUM_THREADS", default=1, minimum=1))
 
 
 def proxy_count(default: int) -> int:
-    """Return the number of trusted reverse proxies in front, each with its X-Forwarded-For."""
+    """Return the number of trusted reverse proxies.
+
+    Each of them sets X-Forwarded-For.
+    """
     return env.integer("CONFAB_PROXY_COUNT", default=default, minimum=0)
 
 
 def path_prefix(text: str) -> str:
-    """Return the path below which Confab lies: a slash first, none at the end, or nothing.
+    """Return the path below which Confab runs.
+
+    It starts with a slash and does not end with one; it may be empty.
 
     Raises:
-        ImproperlyConfigured: for what is no path.
+        ImproperlyConfigured: the value is not a path.
     """
     names = [name for name in text.split("/") if name]
     if not all(re.fullmatch(r"[\w.~-]+", name) for name in names):
@@ -289,7 +306,10 @@ def path_prefix(text: str) -> str:
 
 
 def owner_only(*files: Path) -> None:
-    """Restrict existing files to their owner; those of other users stay as they are."""
+    """Restrict existing files to their owner.
+
+    Files of other users are not changed.
+    """
     for file in files:
         with contextlib.suppress(OSError):
             if file.stat().st_mode & 0o077:

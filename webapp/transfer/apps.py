@@ -1,4 +1,4 @@
-"""App configuration: registers the kinds of job of this app, and removes exported and uploaded files on erasure."""
+"""App configuration: registers job kinds, and removes files on erasure."""
 
 from django.apps import AppConfig
 

@@ -1,4 +1,4 @@
-"""Questions of the human evaluation datasheet, numbered as in version 3.0, reworded.
+"""Questions of the human evaluation datasheet, version 3.0, reworded.
 
 A. Belz and C. Thomson (2025): HEDS 3.0: The Human Evaluation Data Sheet Version 3.0. GEM 2025. Its form is at
 nlp-heds.github.io. Version 2.0 (A. Shimorina and A. Belz, 2022, HumEval) combined several of them.
@@ -128,7 +128,7 @@ _OF_TWO = {
     "3.3.4": "3.3.4.1",
     "4.3.11": "4.3.11.2",
 }
-"""Where answers stand that were given to questions of version 2.0 which version 3.0 asks in parts."""
+"""Version 3.0 questions that version 2.0 combined: where earlier answers are stored."""
 
 
 def key_now(key: str) -> str:

@@ -34,7 +34,7 @@ from webapp.transfer.package.import_package import ImportReport, Progress, packa
 from webapp.transfer.services import language_checked, records_store, scales_known, study_for_import, unfinished_import
 
 _CORRELATED = 20_000
-"""Conversations over which questions are correlated."""
+"""Maximum number of conversations over which questions are correlated."""
 _BOTS = ("sample-curious", "sample-curt")
 _SAID: list[list[tuple[str, str, str]]] = [
     # the participant's message, and the replies of both chatbots
@@ -98,7 +98,7 @@ def conversations_sample() -> list[Record]:
 
 BATCH = 500
 PREVIEW_RECORDS, PREVIEW_ROWS = 20_000, 50_000
-"""Records that a preview reads, and rows of a CSV."""
+"""Numbers of records, and of CSV rows, that a preview reads."""
 _FIRST, _LISTED = 5, 200
 
 
@@ -159,7 +159,10 @@ class FileContents:
 
     @property
     def opposed(self) -> dict[str, float]:
-        """Questions whose answers contradict those to the others, with the correlation over conversations."""
+        """Questions whose answers contradict those to the others.
+
+        Each has its correlation over conversations.
+        """
         means = {}
         for key, (low, high) in self.seen.items():
             pairs = (answers.get(key) for answers in self.sums.values())
@@ -222,10 +225,10 @@ def import_preview(path: Path, columns: Mapping[str, str] | None = None) -> File
 
 
 def package_contents(path: Path) -> FileContents:
-    """Count what a data package holds.
+    """Count the contents of a data package.
 
     Raises:
-        PackageError: it is damaged, or no package.
+        PackageError: it is damaged, or not a package.
     """
     contents = FileContents("Data package of a study")
     with package_open(path) as package:

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 PACKAGE = "package"
-"""What is asked for where it is no table but the whole data package, which is a zip."""
+"""Value for the whole data package, which is a zip, instead of a table."""
 LARGE_EXPORT = 50_000
-"""A table of more rows is no download of a few seconds: a worker makes its file."""
+"""Number of rows above which a worker creates the file instead of a direct download."""
 EXPORTS_KEPT = timedelta(days=3)
 UPLOADS_KEPT = timedelta(days=1)
 """Uploads that no job is to read are removed after this time."""
@@ -150,7 +150,10 @@ def project_exports(project: str) -> list[Path]:
 
 
 def exports_of(study: Study) -> list[Job]:
-    """Return a study's newest exports that run, failed or still have a file."""
+    """Return a study's newest exports.
+
+    They are running, have failed, or still have a file.
+    """
     newest = Job.objects.filter(kind="export", study=study).select_related("study")[:_LISTED]
     return [
         job
@@ -163,11 +166,14 @@ def exports_of(study: Study) -> list[Job]:
 
 
 UNFINISHED_KEPT = timedelta(hours=1)
-"""Unfinished files that nobody has written to for so long were left by a killed process."""
+"""Age at which unfinished files must belong to a killed process."""
 
 
 def is_unfinished(file: Path) -> bool:
-    """Return True for a file still being written, or left by a killed process."""
+    """Return True for a file that is incomplete.
+
+    It is still being written, or was left by a killed process.
+    """
     return file.suffix == ".part"
 
 
@@ -274,12 +280,12 @@ def upload_import(*, path: Path, name: str, study: str, created_by: User, enqueu
 
     Args:
         path: path of the upload, which the job removes.
-        name: that its owner gave it.
-        study: key of the study that it goes into; made if there is none.
+        name: its original name.
+        study: key of the study to import into, created if needed.
         choices: further fields of `ImportParams`.
 
     Raises:
-        Refused: what the job's kind refuses.
+        Refused: as the job's kind.
     """
     payload = {"file": str(path), "name": sanitise(name, 200), "study": study, "is_upload": True, **choices}
     with transaction.atomic():

@@ -12,7 +12,10 @@ from webapp.studies.models import Study
 
 
 class SharedReport(TimeStamped):
-    """Snapshot of a shared report; only a digest of its token is stored."""
+    """Snapshot of a shared report.
+
+    Only a digest of its token is stored.
+    """
 
     class Ended(models.TextChoices):
         """Reasons why a link no longer works."""

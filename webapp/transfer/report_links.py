@@ -88,7 +88,9 @@ def shares_forget(studies: Collection[int]) -> None:
 
 
 def share_find(token: str) -> SharedReport | None:
-    """Return the shared report of a link's token, without the document, even if it has ended.
+    """Return the shared report of a link's token, even if it has ended.
+
+    The document is not loaded.
 
     None if there never was such a link.
     """

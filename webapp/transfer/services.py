@@ -1,4 +1,4 @@
-"""Writes of imported records: the study they make, its rubric, and conversations in batches.
+"""Writes of imported records: study, rubric, and conversations in batches.
 
 All writes are idempotent: conversations are unique by study, external id and bot, ratings by conversation and external
 id.
@@ -36,12 +36,12 @@ from webapp.studies.versions import study_edit
 
 PLATFORM = "import"
 Key = tuple[str, str, str]
-"""Of an imported conversation: its source, its id there and its bot (`Record.key`)."""
+"""Key of an imported conversation: its source, its id there and its bot (`Record.key`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImportedBatch:
-    """Number of new rows of a batch, and the records that could not be stored."""
+    """Number of new rows of a batch, and the records that failed."""
 
     conversations: int
     ratings: int
@@ -50,7 +50,10 @@ class ImportedBatch:
 
 @contextmanager
 def unfinished_import(study: Study) -> Iterator[None]:
-    """Mark a study as incomplete during its import; a failure keeps the reason."""
+    """Mark a study as incomplete during its import.
+
+    A failure stores the reason.
+    """
     studies = Study.objects.filter(pk=study.pk)
     studies.update(import_error="The import did not finish.")
     try:
@@ -74,8 +77,8 @@ def study_for_import(*, key: str, bots: Collection[str], seen: Mapping[str, Scal
         scales: given by the researcher; otherwise inferred from the observed values.
 
     Raises:
-        Refused: the key is none; or the rubric of a study that was not made by an import lacks a dimension,
-            or asks for it on another scale.
+        Refused: the key is invalid; or the rubric of a study that was not created by an import lacks a dimension, or
+            has another scale for it.
     """
     with transaction.atomic():
         study = Study.objects.select_for_update(of=("self",)).filter(key=key).first()
@@ -152,7 +155,7 @@ def _conversations(
     """Store new conversations.
 
     Returns:
-        The records kept, with the keys of their conversations; the others; the ids of all; how many are new.
+        Stored records with the keys of their conversations; other records; all ids; number of new ones.
     """
     stored_ids = _stored_ids(study, records)
     turns_there = _turns_of(stored_ids.values())
@@ -201,7 +204,10 @@ def _conversations(
 
 
 def _rated(record: Record, known_keys: Collection[Key]) -> Key | Skipped:
-    """Find the conversation of a record that holds ratings only; its bot may be unnamed."""
+    """Return the conversation of a record with ratings only.
+
+    Its bot may be unnamed.
+    """
     matching_keys = [
         key for key in known_keys if _external_id(key) == record.external_id and record.bot in ("", key[2])
     ]
@@ -238,7 +244,10 @@ def _conversation(study: Study, record: Record, version: BotVersion, language: s
 
 
 def _times(new: Mapping[Key, uuid.UUID], first: Mapping[Key, Record]) -> None:
-    """Set the turns' times from the file, because new rows get the current time."""
+    """Set the turns' times from the file.
+
+    New rows have the current time.
+    """
     timed = {new[name]: first[name].times for name in new if first[name].times}
     turns = list(Turn.objects.filter(conversation_id__in=list(timed)).only("id", "index"))
     for turn in turns:
@@ -339,7 +348,9 @@ def scales_known(study: Study, scales: FileScales) -> FileScales:
 def _rubric(
     name: str, seen: Mapping[str, Scale], file_scales: FileScales, *, earlier: Mapping[str, Dimension] | None = None
 ) -> Rubric:
-    """Create a rubric with a question per dimension, with own scales if needed.
+    """Create a rubric with a question per dimension.
+
+    Questions have their own scales if needed.
 
     Args:
         earlier: rows of the previous rubric, whose direction and labels are kept.

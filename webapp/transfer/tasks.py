@@ -13,6 +13,6 @@ EVERY_S = 3600
 
 @worker_ready.connect
 def files_expire_hourly(sender: Any, **_: Any) -> None:
-    """Remove old files when a worker starts, and every hour while it runs."""
+    """Remove old files when a worker starts, and then every hour."""
     files_expire()
     sender.timer.call_repeatedly(EVERY_S, files_expire)

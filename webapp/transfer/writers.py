@@ -38,13 +38,15 @@ Row = Sequence[Any]
 def write_file(
     path: Path, file_format: Format, columns: Sequence[ExportColumn], rows: Iterable[Row], *, raw: bool = False
 ) -> int:
-    """Write a table to a file, replacing it, and return the number of rows.
+    """Write a table to a file, replacing it.
+
+    Returns the number of rows.
 
     Args:
         raw: do not escape CSV cells, even those that a spreadsheet would run as formulas.
 
     Raises:
-        OSError: if it cannot be written; then nothing is left behind.
+        OSError: if it cannot be written; nothing is left behind then.
     """
     counted_rows = _Counted(rows)
     with whole_file(path) as file:
@@ -86,7 +88,10 @@ def whole_file(path: Path) -> Iterator[IO[bytes]]:
 def stream(
     file_format: Format, columns: Sequence[ExportColumn], rows: Iterable[Row], *, raw: bool = False
 ) -> Iterator[bytes]:
-    """Yield the table as pieces of bytes, for a streaming response. Parquet goes through a temporary file."""
+    """Yield the table as pieces of bytes, for a streaming response.
+
+    Parquet goes through a temporary file.
+    """
     if file_format == "csv":
         return _csv(columns, rows, raw=raw)
     if file_format == "jsonl":
@@ -134,7 +139,10 @@ def _csv(columns: Sequence[ExportColumn], rows: Iterable[Row], *, raw: bool) -> 
 
 
 def cell_of(value: Any, keep: Callable[[str], str], kind: ColumnType = "text") -> Any:
-    """Return a value as the cell of a CSV has it; texts go through `keep`, in a column of JSON they are JSON too."""
+    """Return a value as a CSV cell.
+
+    Texts go through `keep`; in a JSON column they become JSON.
+    """
     if value is None:
         return ""
     if isinstance(value, str) and kind != "json":

@@ -87,7 +87,9 @@ def conversations(request: HttpRequest, key: str, searched: Query[Searched]) -> 
     operation_id="conversations_bring",
 )
 def conversations_bring(request: HttpRequest, key: str, file: File[UploadedFile], params: Form[AskImport]) -> Any:
-    """Import a file of conversations and ratings into a study; a new key creates the study.
+    """Import a file of conversations and ratings into a study.
+
+    A new key creates the study.
 
     The job's result counts what was stored and lists skipped lines. Importing a file again creates no duplicates.
     """
@@ -241,7 +243,10 @@ def tag_add(request: HttpRequest, id: UUID, params: AskTag) -> Any:
 
 @router.delete("/conversations/{id}/tags", response=LEFT, operation_id="tag_remove")
 def tag_remove(request: HttpRequest, id: UUID, text: str) -> Any:
-    """Remove the tag `text` from a conversation; a missing tag is not an error."""
+    """Remove the tag `text` from a conversation.
+
+    A missing tag is not an error.
+    """
     row = _get_conversation(id)
     services.tag_remove(conversation=row, text=text)
     return notes_of(row)
@@ -249,7 +254,10 @@ def tag_remove(request: HttpRequest, id: UUID, text: str) -> Any:
 
 @router.post("/conversations/{id}/notes", response={200: NotesOut, **BODY_FAILURES}, operation_id="note_add")
 def note_add(request: HttpRequest, id: UUID, params: AskNote) -> Any:
-    """Add a note to a conversation; the same text by the same user is stored once."""
+    """Add a note to a conversation.
+
+    The same text by the same user is stored once.
+    """
     row = _get_conversation(id)
     services.note_add(conversation=row, text=params.text, author=request.user)
     return notes_of(row)
@@ -257,7 +265,10 @@ def note_add(request: HttpRequest, id: UUID, params: AskNote) -> Any:
 
 @router.delete("/conversations/{id}/notes/{note}", response=LEFT, operation_id="note_remove")
 def note_remove(request: HttpRequest, id: UUID, note: int) -> Any:
-    """Remove a note or tag of a conversation by id; a missing one is not an error."""
+    """Remove a note or tag of a conversation by id.
+
+    A missing one is not an error.
+    """
     row = _get_conversation(id)
     services.note_remove(conversation=row, pk=note)
     return notes_of(row)
@@ -271,7 +282,10 @@ def searches(request: HttpRequest, key: str) -> Any:
 
 @router.post("/studies/{key}/searches", response=KEPT, operation_id="search_keep")
 def search_keep(request: HttpRequest, key: str, params: AskSearch) -> Any:
-    """Save a search under a name; an existing one with this name is replaced."""
+    """Save a search under a name.
+
+    An existing one with this name is replaced.
+    """
     return _keep_search(request, _search_study(key), params)
 
 
@@ -289,13 +303,19 @@ def run_searches(request: HttpRequest, id: int) -> Any:
 
 @router.post("/runs/{id}/searches", response=KEPT, operation_id="run_search_keep")
 def run_search_keep(request: HttpRequest, id: int, params: AskSearch) -> Any:
-    """Save a search of a self-play run under a name; an existing one is replaced."""
+    """Save a search of a self-play run under a name.
+
+    An existing one is replaced.
+    """
     return _keep_search(request, _search_run(id), params)
 
 
 @router.delete("/runs/{id}/searches", response={200: list[SearchOut], **FAILURES}, operation_id="run_search_forget")
 def run_search_forget(request: HttpRequest, id: int, name: str) -> Any:
-    """Delete a saved search of a self-play run; a missing one is not an error."""
+    """Delete a saved search of a self-play run.
+
+    A missing one is not an error.
+    """
     return _forget_search(request, _search_run(id), name)
 
 
@@ -311,7 +331,7 @@ def _get_conversation(id: UUID) -> Conversation:
 
 @dataclass(frozen=True, slots=True)
 class _Searched:
-    """Source of a search: a study or run, with its numbers and bots."""
+    """Source of a search: a study or run, with numbers and bots."""
 
     source: Source
     numbers: Numbers

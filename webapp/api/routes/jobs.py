@@ -54,7 +54,7 @@ def get_job(kind: str, pk: int) -> JobBase:
 
 @router.get("/jobs", response={200: list[JobOut], **FAILURES}, operation_id="jobs")
 def jobs(request: HttpRequest, unfinished: bool = False) -> Any:
-    """List the newest jobs of all kinds, at most 100, without their results."""
+    """List the newest jobs of all kinds without results, at most 100."""
     jobs_settle()
     listed_jobs: list[JobBase] = []
     for model in job_models():
@@ -79,7 +79,10 @@ def job(request: HttpRequest, kind: str, id: int) -> Any:
 
 @router.post("/jobs/{kind}/{id}/stop", auth=TO_RUN, response={200: JobOut, **FAILURES}, operation_id="job_stop")
 def job_stop(request: HttpRequest, kind: str, id: int) -> Any:
-    """Request a job to stop; what it has stored so far is kept."""
+    """Request a job to stop.
+
+    What it has stored so far is kept.
+    """
     return job_cancel(job=get_job(kind, id))
 
 
@@ -203,7 +206,9 @@ analyses_router = Router(tags=["jobs"], auth=Token(Right.RUN))
 
 @analyses_router.post("/studies/{key}/analysis", response={202: JobOut, **BODY_FAILURES}, operation_id="analysis_start")
 def analysis(request: HttpRequest, key: str, params: AskAnalysis) -> Any:
-    """Compute a study's metrics and fit the hybrid metric, optionally after self-play of its bots.
+    """Compute a study's metrics and fit the hybrid metric.
+
+    Optionally let its bots converse first (self-play).
 
     Returns the first job; the others start when it is done and appear in `GET /jobs`.
     """
@@ -226,7 +231,10 @@ def analysis(request: HttpRequest, key: str, params: AskAnalysis) -> Any:
     "/studies/{key}/rehearsals", response={202: JobOut, **BODY_FAILURES}, operation_id="rehearsal_start"
 )
 def rehearsal(request: HttpRequest, key: str, params: AskRehearsal) -> Any:
-    """Run scripted participants through a study's pages; they are marked synthetic and excluded from results."""
+    """Run scripted participants through a study's pages.
+
+    They are marked synthetic and excluded from results.
+    """
     study = study_by_key(key)
     if study.is_imported:
         raise Http404(f"{key} is imported, so it has no participant link")
@@ -246,7 +254,10 @@ def rehearsal(request: HttpRequest, key: str, params: AskRehearsal) -> Any:
     operation_id="items_draw",
 )
 def items_draw(request: HttpRequest, key: str, params: AskItems) -> Any:
-    """Draw items for a study from stored conversations or self-play; the listed bots reply to them."""
+    """Draw items for a study from stored conversations or self-play.
+
+    The listed bots reply to them.
+    """
     study = study_by_key(key)
     if not get_protocol(study).judges_items:
         raise Refused("no_items", f"participants do not rate items in {key}")

@@ -118,7 +118,9 @@ def table(
     searched: Query[SearchedTable],
     format: Format = "jsonl",
 ) -> HttpResponseBase:
-    """Stream a table as CSV, JSON Lines or Parquet; the same bytes as `export`, of any size.
+    """Stream a table as CSV, JSON Lines or Parquet.
+
+    The bytes are the same as those of `export`, at any size.
 
     `q` filters tables of conversations, as `export --search` does.
     """
@@ -156,7 +158,9 @@ def package(request: HttpRequest, key: str, included: Query[Included]) -> HttpRe
 
 @router.get("/studies/{key}/results/realism", response={200: RealismOut, **FAILURES}, operation_id="realism")
 def realism(request: HttpRequest, key: str, run: int, participant: str = "") -> Any:
-    """Return the comparison of simulated participants with real ones; a missing one is computed by a worker.
+    """Return the comparison of simulated with real participants.
+
+    A missing one is computed by a worker.
 
     Without `participant`, the run's first simulated participant is compared.
     """
@@ -198,7 +202,9 @@ def result(
     formula: str = "",
     kind: Kind = "linear",
 ) -> Any:
-    """Return one part of a study's analysis, as shown on its pages; a missing one is computed by a worker.
+    """Return one part of a study's analysis, as shown on its pages.
+
+    A missing one is computed by a worker.
 
     `formula` and `kind` belong to the part `formula`, for example `y ~ bot * scenario + (1|rater)`. Without a formula,
     the study's default model is used.
@@ -254,7 +260,10 @@ def report(
 def report_page(
     request: HttpRequest, key: str, participant_filter: Query[Counted], like: Like = "", sections: str = ""
 ) -> HttpResponse:
-    """Download the newest report as one self-contained page, as `report --output` writes it."""
+    """Download the newest report as one self-contained page.
+
+    It is the same as that of `report --output`.
+    """
     study = study_by_key(key)
     _job, document = _get_newest_report(study, participant_filter, like, sections)
     record(DOWNLOAD, study, file="report")
@@ -270,7 +279,9 @@ def report_page(
 
 @reports_router.post("/studies/{key}/report", response={202: JobOut, **BODY_FAILURES}, operation_id="report_make")
 def report_make(request: HttpRequest, response: HttpResponse, key: str, params: AskReport) -> Any:
-    """Create a report of the current data in a worker; the right to read is enough, as on its page.
+    """Create a report of the current data in a worker.
+
+    The right to read is enough, as on its page.
 
     `Location` is the path to GET the finished report.
     """

@@ -101,7 +101,10 @@ def simulation_start(request: HttpRequest, key: str, params: AskSimulation) -> A
 
 @router.get("/runs/compare", response={200: RunsComparedOut, **FAILURES}, operation_id="runs_compare")
 def runs_compare(request: HttpRequest, compared: Query[ComparedRuns]) -> Any:
-    """Compare runs by mean metrics of each bot's conversations with itself, with intervals."""
+    """Compare runs by mean metrics of bots' conversations with themselves.
+
+    Means have intervals.
+    """
     jobs_settle()
     comparison = runs_compared(
         RunComparisonParams(*(_split_names(part) for part in (compared.runs, compared.bots, compared.columns)))
@@ -121,7 +124,10 @@ def runs_compare(request: HttpRequest, compared: Query[ComparedRuns]) -> Any:
 
 @router.get("/runs/{id}", response={200: RunDetail, **FAILURES}, operation_id="run")
 def run(request: HttpRequest, id: int) -> Any:
-    """Return a self-play run: plan, progress of each pair of bots, and reasons of failures."""
+    """Return a self-play run.
+
+    It has the plan, the progress of each pair of bots, and reasons of failures.
+    """
     selected_run = job_settle(job=get_run(id))
     counts = selfplay_counts(selected_run)
     measured = metric_run_of(selected_run)
@@ -167,7 +173,9 @@ def run_table(
     include_failed: bool = False,
     format: Format = "jsonl",
 ) -> HttpResponseBase:
-    """Stream a table of a run, of any size; the same bytes as `export --run`.
+    """Stream a table of a run, of any size.
+
+    The bytes are the same as those of `export --run`.
 
     `q` filters tables of conversations, as `export --search` does.
     """
@@ -184,7 +192,7 @@ def run_table(
 
 
 def _describe_run(run: SelfPlayRun, n_failed: int) -> dict[str, Any]:
-    """Return the fields that the list of runs and a single run share."""
+    """Return the fields shared by the list of runs and a single run."""
     plan = run.plan
     return {
         "id": run.pk,

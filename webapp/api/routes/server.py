@@ -1,4 +1,4 @@
-"""Routes of the installation: state, bots with health and model cards, and the benchmark of metrics."""
+"""Routes of the installation: state, bots, and the benchmark of metrics."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class HealthOut(Schema):
 
 
 class BotOut(Schema):
-    """Bot of this server: whether it is available, assigned to participants, and its problem."""
+    """Bot of this server: availability, assignment, and problem."""
 
     id: str
     name: str
@@ -145,7 +145,10 @@ class PublishedOut(Schema):
 
 
 class CellOut(Schema):
-    """Result of a metric on a data set; `reason` explains a missing number."""
+    """Result of a metric on a data set.
+
+    `reason` explains a missing number.
+    """
 
     set: str
     r: float | None
@@ -158,7 +161,10 @@ class CellOut(Schema):
 
 
 class SetOut(Schema):
-    """Data set of the benchmark; `target` is the compared dimension, empty if it has no ratings."""
+    """Data set of the benchmark.
+
+    `target` is the compared dimension, empty if it has no ratings.
+    """
 
     name: str
     job: int = Field(alias="job.pk")
@@ -191,7 +197,10 @@ class StaleOut(Schema):
 
 
 class BenchmarkOut(Schema):
-    """Metrics compared with ratings of single replies; `pairs` compares them with pairwise choices."""
+    """Metrics compared with ratings of single replies.
+
+    `pairs` compares them with pairwise choices.
+    """
 
     method: Literal["spearman", "pearson", "kendall"]
     sets: list[SetOut]
@@ -204,7 +213,7 @@ class BenchmarkOut(Schema):
 
 
 class AskBenchmark(InputModel):
-    """Study with ratings of single replies or pairs, and the metrics to compare with them."""
+    """Study with ratings of replies or pairs, and metrics to compare."""
 
     study: str = Field(min_length=1)
     metrics: Many[Name] = Field((), description="None selects the usual ones.")
@@ -242,7 +251,10 @@ def bot(request: HttpRequest, id: str) -> Any:
 
 @router.get("/system", response={200: SystemOut, **FAILURES}, operation_id="system")
 def system(request: HttpRequest) -> Any:
-    """Return the state of the installation: problems, processes, queues, disk space and alerts."""
+    """Return the state of the installation.
+
+    It has problems, processes, queues, disk space and alerts.
+    """
     return fields_of(SystemOut, system_now(), alerts=alert_rows())
 
 
@@ -283,7 +295,10 @@ def benchmark_start(request: HttpRequest, params: AskBenchmark) -> Any:
 
 @router.post("/benchmark/files", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="benchmark_file")
 def benchmark_file(request: HttpRequest, file: File[UploadedFile], metrics: Form[str] = "") -> Any:
-    """Compare comma-separated metrics with a file of rated replies, as written by `export --what judged`."""
+    """Compare metrics with a file of rated replies.
+
+    The file is written by `export --what judged`; metrics are comma-separated.
+    """
     job = benchmark_ask(
         file=benchmark_upload_keep(file),
         title=file.name or "",
@@ -295,7 +310,10 @@ def benchmark_file(request: HttpRequest, file: File[UploadedFile], metrics: Form
 
 @router.post("/benchmark/{id}/again", auth=TO_RUN, response={202: JobOut, **FAILURES}, operation_id="benchmark_again")
 def benchmark_renew(request: HttpRequest, id: int) -> Any:
-    """Repeat a comparison with the current data and metrics; `id` is the id of its job."""
+    """Repeat a comparison with the current data and metrics.
+
+    `id` is the id of its job.
+    """
     job = benchmark_done(id)
     if job is None:
         raise Http404(f"there is no finished comparison {id}")
@@ -311,7 +329,10 @@ def judges(request: HttpRequest) -> Any:
 
 @router.post("/judges", auth=TO_RUN, response={202: JobOut, **BODY_FAILURES}, operation_id="judges_ask")
 def judges_start(request: HttpRequest, params: JudgesParams) -> Any:
-    """Compare language models as judges with the raters of a study's conversations or replies."""
+    """Compare language models as judges with a study's raters.
+
+    They score its conversations or replies.
+    """
     return Status(202, judges_ask(params=params, created_by=request.user))  # type: ignore[arg-type]
 
 
@@ -320,7 +341,7 @@ def _usual_metrics() -> list[str]:
 
 
 def _bot(entry: BotEntry, reports: Any, spent: Spent | None) -> dict[str, Any]:
-    """Return the fields that the list of bots and a single bot share."""
+    """Return the fields shared by the list of bots and a single bot."""
     state = bot_state(entry, reports)
     return {
         "id": entry.id,

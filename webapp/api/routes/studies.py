@@ -78,7 +78,9 @@ def study_file(request: HttpRequest, key: str) -> Any:
     "/studies", auth=Token(Right.ADMINISTER), response={200: StudyMade, **BODY_FAILURES}, operation_id="study_make"
 )
 def study_make(request: HttpRequest, file: StudyFile, opens: bool = False) -> Any:
-    """Create a study from a file, or a new version of an existing one; `opens` starts data collection.
+    """Create a study from a file, or a new version of one.
+
+    `opens` starts data collection.
 
     All mistakes are returned at once, each with its path.
     """
@@ -127,7 +129,10 @@ def overview(request: HttpRequest, key: str, include_synthetic: bool = False) ->
 
 @pages_router.get("/studies/{key}/live", response={200: LiveOut, **FAILURES}, operation_id="live")
 def live(request: HttpRequest, key: str, include_synthetic: bool = False) -> Any:
-    """Return the live page of a collecting study: current participants, replies, pace, cost and ranking."""
+    """Return the live page of a collecting study.
+
+    It has current participants, replies, pace, cost and ranking.
+    """
     study = study_by_key(key)
     if study.is_imported:
         raise Http404(f"{key} is imported, so it has no participants")
@@ -206,7 +211,10 @@ def votes(request: HttpRequest, key: str, participant_filter: Query[Counted], in
 
 @pages_router.get("/studies/{key}/flags", response={200: FlagsOut, **FAILURES}, operation_id="flags")
 def flags(request: HttpRequest, key: str) -> Any:
-    """Count participants with flags by kind, as on the page Quality, without ids."""
+    """Count participants with flags by kind, without ids.
+
+    These are the counts of the page Quality.
+    """
     study = study_by_key(key)
     now = refresh_flags(study)
     state = now.state

@@ -276,7 +276,10 @@ class StudyJobParams(InputModel):
 
 
 class _StudyJob(JobKind[Job, StudyJobParams]):
-    """Base of jobs on all data of a study; only the newest is kept."""
+    """Base of jobs on all data of a study.
+
+    Only the newest one is kept.
+    """
 
     queue = "analysis"
     Payload = StudyJobParams

@@ -1,4 +1,7 @@
-"""Job that compares simulated participants with people; its result is kept until the data change."""
+"""Job that compares simulated participants with people.
+
+Its result is kept until the data change.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from webapp.results.realism import REALISM_KIND, RealismParams, realism_compute
 
 @register_kind
 class RealismJob(JobKind[Job, RealismParams]):
-    """Job that compares a run with participants; the newest per run is kept."""
+    """Job that compares a run with participants.
+
+    The newest one per run is kept.
+    """
 
     name = REALISM_KIND
     title = "Simulated participants against people"

@@ -10,9 +10,9 @@ counted.
 from __future__ import annotations
 
 BETWEEN = "xturnoverx"
-"""Stands between the words of two turns."""
+"""Separator between the words of two turns."""
 MOST_CHARACTERS = 250_000
-"""So much of a conversation is searched; a vector must stay below a megabyte."""
+"""Maximum number of searched characters of a conversation; a vector must stay below a megabyte."""
 
 _TALLIED = """INSERT INTO runs_resulttally (study_id, metric, language, n)
         SELECT c.study_id, m.metric_id, m.language, {sign}count(*)

@@ -211,7 +211,10 @@ DELETE FROM reading_figure WHERE conversation_id = OLD.conversation_id AND value
 
 
 def _tallied(row: str, sign: str) -> str:
-    """Return statements that change the tally of results by one, in place, since SQLite has one writer."""
+    """Return statements that change the tally of results by one.
+
+    They update in place, since SQLite has one writer.
+    """
     chat = f"""FROM conversations_conversation c
 WHERE c.id = {row}.conversation_id AND c.state = 'completed' AND c.study_id IS NOT NULL"""
     same = f"t.metric = {row}.metric_id AND t.language = {row}.language"
@@ -303,7 +306,7 @@ TRIGGERS_THERE = "SELECT name, tbl_name FROM sqlite_master WHERE type = 'trigger
 
 
 def _all(statements: str) -> tuple[str, ...]:
-    """Return statements about rows that fit `which` as one for each, about all rows."""
+    """Return statements about all rows that match `which`."""
     split = statements.replace("{which}", "true").split(";")
     return tuple(statement for statement in split if statement.strip())
 

@@ -30,7 +30,7 @@ from webapp.studies.sittings import SITTING
 ColumnType = Literal["text", "integer", "number", "boolean", "time", "json"]
 CHUNK = 1000
 Source = Study | SelfPlayRun
-"""What a table's rows come from: most are of studies alone, those of `run_exporters` of self-play runs too."""
+"""Source of a table's rows: a study, or for `run_exporters` also a self-play run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +198,7 @@ def search_check(source: Source, name: str, options: ExportOptions) -> None:
     narrowed = [exporter.name for exporter in exporters if hasattr(exporter, "is_searched")]
     if name not in narrowed:
         message = _(
-            "The search finds conversations, but “{name}” also contains other data. The search can be used with: "
-            "{names}."
+            "The search finds conversations, but “{name}” has other rows, too. The search can be used with: {names}."
         )
         raise ValueError(message.format(name=name, names=", ".join(narrowed)))
 
@@ -285,7 +284,10 @@ def dialogue_id(conversation_id: Any, external_id: str, bot_params: Mapping[str,
 
 
 def rater_of(rater: str, participant_id: Any) -> str | None:
-    """Return the name of a rater in exports: the imported one, or the participant's random id."""
+    """Return the name of a rater in exports.
+
+    It is the imported name, or the participant's random id.
+    """
     return rater or (str(participant_id) if participant_id else None)
 
 

@@ -1,4 +1,6 @@
-"""Tables `conversations`, `messages` and `bots`: one row per conversation, per utterance, and per identity of a bot.
+"""Tables of conversations, messages and bots.
+
+They have one row per conversation, per utterance, and per identity of a bot.
 
 `conversations` has the interchange form: as JSON Lines the file can be imported again.
 """
@@ -77,7 +79,7 @@ _OF_RUN = (
     ),
     ExportColumn("ordinal", "integer", "Number of the conversation among those of the same bots, from 0."),
 )
-"""Of self-play, beside the others."""
+"""Additional columns of self-play."""
 
 
 @register_exporter
@@ -261,7 +263,7 @@ _MESSAGES_COLUMNS = (
         "Request fields that the model rejected, such as temperature; the reply was generated without them.",
     ),
 )
-_NAMES = [column.name for column in _MESSAGES_COLUMNS][5:]  # behind study and chat
+_NAMES = [column.name for column in _MESSAGES_COLUMNS][5:]  # after study and chat
 _TOKENS_IN, _IMAGE = _NAMES.index("tokens_in"), _NAMES.index("image")
 
 
@@ -278,7 +280,7 @@ class MessagesTable:
         return (*_MESSAGES_COLUMNS, *condition_columns(study))
 
     def count(self, study: Study, options: ExportOptions) -> int:
-        if get_protocol(study).judges_conversations:  # perhaps some of another study
+        if get_protocol(study).judges_conversations:  # possibly some from another study
             return Turn.objects.filter(build_shown_filter(study, options, prefix="conversation__")).count()
         return conversation_totals(study, included(study, options), "turns").n_turns
 
@@ -372,7 +374,7 @@ class BotsTable:
         for row in BotVersion.objects.filter(pk__in=n_by_version).order_by("bot_id", "key"):
             bot = here.get(row.bot_id)
             if bot is not None and bot.identity.key != row.key:
-                bot = None  # of the same name, but another
+                bot = None  # same name, but a different identity
             yield [
                 row.key,
                 row.bot_id,

@@ -1,7 +1,8 @@
-"""Tables of items and annotations: texts for external raters, items, means, rated replies; labels and notes.
+"""Tables of items and annotations.
 
-The order and names of texts for external raters reveal nothing. Imported ratings are joined through the ids of
-`conversations` and the codes of `items`, which are the same.
+They contain texts for external raters, items, means, rated replies, labels and notes. The order and names of texts for
+external raters reveal nothing. Imported ratings are joined through the ids of `conversations` and the codes of `items`,
+which are the same.
 """
 
 from __future__ import annotations
@@ -52,12 +53,15 @@ _OF_ITEMS = (
 
 
 def item_code(study: Study, item: str) -> str:
-    """Return a code for an item's name, which may reveal whose reply it holds."""
+    """Return a code for an item's name.
+
+    The name may reveal whose reply it contains.
+    """
     return f"i{pseudonym(study, f'item {item}')[1:]}"
 
 
 def reply_codes(study: Study, item: str, n_replies: int) -> list[str]:
-    """Return a code for each reply of an item, in the item's own order."""
+    """Return a code for each reply of an item, in order."""
     return [f"r{pseudonym(study, f'reply {k} of {item}')[1:]}" for k in range(n_replies)]
 
 

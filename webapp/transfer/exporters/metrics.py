@@ -77,7 +77,9 @@ class MetricsTable:
 
 
 def measured(study: Source, level: str) -> list[tuple[MetricVersion, list[ExportColumn]]]:
-    """Return the metric versions with results in this study or run, one per metric, with their columns of a level.
+    """Return the metric versions with results and their columns.
+
+    There is one version per metric of this study or run.
 
     The current version of a metric has priority; a metric that is no longer registered keeps the columns of its
     results.

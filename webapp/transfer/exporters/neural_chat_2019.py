@@ -52,7 +52,7 @@ _DESCRIPTIONS = {
 
 @dataclass
 class Exchange:
-    """A run of human turns and the run of bot turns after it."""
+    """Consecutive human turns and the bot turns after them."""
 
     human: list[Turn] = field(default_factory=list)
     bot: list[Turn] = field(default_factory=list)
@@ -120,7 +120,10 @@ class ChatRecordsTable:
 
 
 def exchanges_of(turns: Any) -> list[Exchange]:
-    """Group turns into exchanges, human then bot; either may be missing at the ends."""
+    """Group turns into exchanges, human then bot.
+
+    Either may be missing at the ends.
+    """
     exchanges: list[Exchange] = []
     for turn in turns:
         if turn.speaker == Turn.Speaker.HUMAN:
@@ -140,7 +143,7 @@ def vote_of(turns: Sequence[Turn]) -> int:
 
 
 def session_of(conversation: Conversation, ratings: Sequence[Rating]) -> str:
-    """Return the id of the conversation's participant or rater, as far as it is known."""
+    """Return the id of the conversation's participant or rater, if known."""
     if conversation.participant_id:
         return str(conversation.participant_id)
     last = ratings[-1] if ratings else None
@@ -148,7 +151,7 @@ def session_of(conversation: Conversation, ratings: Sequence[Rating]) -> str:
 
 
 def datetime_text(timestamp: datetime) -> str:
-    """Write a time in ISO 8601 with offset, as the 2019 server did."""
+    """Write a time in ISO 8601 with offset, like the 2019 server."""
     return timestamp.astimezone(UTC).isoformat()
 
 

@@ -1,4 +1,4 @@
-"""Tables of participants, of the consent texts they agreed to, and of attention checks.
+"""Tables of participants, their consent texts, and attention checks.
 
 Every participant who consented has a row, for any ending, with their completion code.
 """
@@ -132,7 +132,9 @@ class ParticipantsTable:
 
 
 def participants_included(study: Study, options: ExportOptions) -> Any:
-    """Return all participants who consented, however their chats ended; scripted ones only on request.
+    """Return all participants who consented, whatever the outcome.
+
+    Scripted ones only on request.
 
     Participants who withdrew after the end appear in the table of pay only.
     """

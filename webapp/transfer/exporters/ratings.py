@@ -1,4 +1,4 @@
-"""Table `ratings`: a row per rating, a column per question after the task."""
+"""Table `ratings`: one row per rating, with a column per question."""
 
 from __future__ import annotations
 
@@ -252,7 +252,10 @@ class StepLabelsTable:
 
 
 def _of_replies(study: Study, options: ExportOptions) -> Iterator[tuple[Rating, Turn, tuple[Any, ...]]]:
-    """Yield the ratings of replies, each with its reply and the cells of `_REPLY_COLUMNS`."""
+    """Yield the ratings of replies.
+
+    Each comes with its reply and the cells of `_REPLY_COLUMNS`.
+    """
     ratings = _included(study, options).filter(turn__isnull=False)
     ratings = ratings.select_related("turn__conversation__bot", "task__version").order_by("id")
     for rating in ratings.iterator(chunk_size=CHUNK):
@@ -281,7 +284,7 @@ def _dimensions_of(study: Study) -> list[Dimension]:
     """Return the rubric's questions, then those of earlier answered versions."""
     ways = ("conversation__study", "turn__conversation__study", "task__participant__study")
     answered = Q(rubric=study.rubric_id)
-    # Two index ranges outside the study's own version, which few of a million ratings are in.
+    # Two index ranges outside the study's own version, which contain few of a million ratings.
     other_rubrics = Q(rubric__lt=study.rubric_id) | Q(rubric__gt=study.rubric_id)
     for way in ways:
         ratings = Rating.objects.filter(other_rubrics, **{way: study})
@@ -384,7 +387,7 @@ def _chat_of(slot: Slot) -> Conversation | None:
 
 
 def _models(item: Item | None) -> str | None:
-    """Return the models of the item's reply, or of its replies in their order."""
+    """Return the models of the item's replies, in order."""
     if item is None:
         return None
     return " ".join(response.get("model") or "" for response in item.responses).strip()

@@ -36,9 +36,7 @@ from webapp.transfer.writers import Format, Row, whole_file, write_file
 
 
 class ExportParams(InputModel):
-    """A table of the job's study, or its data package, in a format, with what is asked for beyond the usual
-    (`ExportOptions`).
-    """
+    """Parameters of an export: a table or the data package, and options."""
 
     what: str
     format: Format | Literal["zip"]
@@ -140,16 +138,18 @@ def _package(work: ShardWork[Job, ExportParams], path: Path) -> int:
 
 
 class ImportParams(InputModel):
-    """Parameters of an import: a file that workers can read, and its study.
+    """Parameters of an import: a file, and its study.
+
+    Workers must be able to read the file.
 
     Attributes:
-        name: that the person gave an upload; empty: that of the file.
-        language: of all conversations; empty: told by their words.
-        scales: of all dimensions and of single ones, as `--scale` of the command has them; none: as seen in the file.
-        scale: lowest and highest value of all dimensions, as jobs of earlier versions have it.
-        is_upload: the file is a copy made for this job, which goes when that is done.
-        items: the file holds items to rate, and the study is there.
-        columns, reversed, higher, labels, controls: as `ImportChoices`.
+        name: original name of an upload; empty: that of the file.
+        language: language of all conversations; empty: detected.
+        scales: scales of all and of single dimensions, as for `--scale`; none: as observed in the file.
+        scale: lowest and highest value of all dimensions, as in jobs of earlier versions.
+        is_upload: whether the file is a copy for this job, to be deleted afterwards.
+        items: whether the file contains items to rate, for an existing study.
+        columns, reversed, higher, labels, controls: as in `ImportChoices`.
     """
 
     file: str
@@ -170,7 +170,7 @@ class ImportParams(InputModel):
         """Return the researcher's decisions.
 
         Raises:
-            ValueError: a scale or the role of a column is none.
+            ValueError: a scale or the role of a column is invalid.
         """
         scales = FileScales.parse(self.scales)
         if self.scale:

@@ -1,4 +1,4 @@
-"""Files of a study's data package, in their order: `README.md`, and programs that load its tables."""
+"""Files of a study's data package: README, and programs that load tables."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _RESERVED = {"ALL", "AND", "BY", "EQ", "GE", "GT", "LE", "LT", "NE", "NOT", "OR"
 _RESERVED |= {"COMMENT", "DEFINE", "DOCUMENT", "REMARK"}
 """The first are words of SPSS; at the others a command begins that takes the next lines as its text."""
 _WIDEST = 32767
-"""Bytes of the longest text that SPSS holds."""
+"""Maximum size of a text in SPSS, in bytes."""
 _LABEL_BYTES = 120
 _TITLE_BYTES = 200
 
@@ -249,7 +249,10 @@ def sps_names(columns: Sequence[ExportColumn]) -> list[str]:
 
 
 def _sps_unescaped(variable: str) -> list[str]:
-    """Return a command that takes the apostrophe from texts that begin with one, where a formula follows."""
+    """Return a command that removes escaping apostrophes from texts.
+
+    These are the ones before a formula.
+    """
     text = f'LTRIM({variable}, "\'")'
     begins = [f'    INDEX({text}, "{character}")' for character in _RUN]
     return [
@@ -288,7 +291,7 @@ def readme_text(
     versions: dict[str, Any],
     tables_left_out: Mapping[str, str],
 ) -> str:
-    """Return the package's README: its purpose, its size, and how to load it.
+    """Return the package's README: purpose, size, and how to load it.
 
     Args:
         tables_left_out: each with the right it needs.
@@ -422,7 +425,9 @@ def package_pieces(
     rights: Collection[Right] = tuple(Right),
     report_rows: RowCallback = lambda n_rows: None,
 ) -> Iterator[bytes]:
-    """Yield a study's data package in pieces; the same data are always the same bytes.
+    """Yield a study's data package in pieces.
+
+    The same data always give the same bytes.
 
     Args:
         rights: rights of the reader; the README lists tables left out for missing rights.
@@ -466,5 +471,5 @@ def _package_files(
 
 
 def _after(n_rows: int, report_rows: RowCallback) -> RowCallback:
-    """Return a callback that reports a table's rows on top of those of the tables before it."""
+    """Return a callback that adds a table's rows to those of earlier ones."""
     return lambda n: report_rows(n_rows + n)

@@ -42,7 +42,9 @@ class MeasuredBy:
 
 
 def metrics_named(package: Package) -> list[MeasuredBy]:
-    """Return the package's metrics; none if it does not name its columns' metrics.
+    """Return the package's metrics.
+
+    None if it does not name its columns' metrics.
 
     Raises:
         PackageError: a metric's key does not match its identity, or a column is missing.
@@ -76,7 +78,7 @@ def metrics_read(*, study: Study, package: Package, metrics: list[MeasuredBy]) -
     Yields the number of rows read.
 
     Raises:
-        PackageError: a cell is no number, or a column or table is missing.
+        PackageError: a cell is not a number, or a column or table is missing.
     """
     if not metrics:
         return
@@ -136,7 +138,10 @@ class _Batch:
         self._store()
 
     def turns(self) -> None:
-        """Store the values of turns; all turns of a conversation are in the batch."""
+        """Store the values of turns.
+
+        All turns of a conversation are in the batch.
+        """
         for _chat, chat_rows in itertools.groupby(self.rows, lambda row: row["conversation"]):
             rows = sorted(chat_rows, key=lambda row: read_whole_number(_cell(row, "turn")))
             for metric in self.metrics:

@@ -66,13 +66,13 @@ Progress = Callable[[str, int], None]
 
 @dataclass
 class ImportReport:
-    """Result of an import: new conversations, ratings or items, and those left out.
+    """Result of an import: numbers of new rows, and skipped ones.
 
     Attributes:
         items: None for a file of conversations.
-        unchanged: items that were there already.
+        unchanged: items that were already present.
         n_good: records that could be read, new or not.
-        notes: what was guessed in reading the file, and the columns that were not used.
+        notes: guesses about the file, and unused columns.
     """
 
     conversations: int = 0
@@ -138,7 +138,7 @@ def package_import(path: Path, *, study_key: str, progress: Progress | None = No
         progress: called with "storing" and the number of stored rows.
 
     Raises:
-        PackageError: the file is no package, is damaged, or a row of it cannot be read; with the table and the line.
+        PackageError: the file is not a package, is damaged, or has an invalid row; with the table and the line.
         Refused: another study already has this key.
     """
     with package_open(path) as package:
@@ -174,7 +174,9 @@ class _Reading:
             return self._store_all()
 
     def _check_rows(self) -> None:
-        """Check that the values of the largest tables fit their columns, before anything is stored.
+        """Check that values of the largest tables fit their columns.
+
+        This happens before anything is stored.
 
         Raises:
             PackageError: a value does not fit; with the table and the row.
@@ -278,7 +280,10 @@ class _Reading:
         )
 
     def _is_rated(self, column: str) -> bool:
-        """Return True if a column has ratings: a scale, unless it checks attention."""
+        """Return True if a column has ratings.
+
+        It has a scale and does not check attention.
+        """
         question = self.asked_after.get(self.codebook.after[column])
         return column in self.codebook.scales and (question is None or question.is_rated)
 

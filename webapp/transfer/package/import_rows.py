@@ -60,7 +60,10 @@ class ReadConversation:
 
 @dataclass(frozen=True, slots=True)
 class ReadTurn:
-    """One utterance; `values` are the row's fields other than its position and time."""
+    """One utterance.
+
+    `values` are the row's fields other than its position and time.
+    """
 
     conversation: str
     index: int

@@ -35,7 +35,7 @@ from webapp.transfer.package.tables import KEYS, Packed, WrittenTable
 
 EMPTY_CELL = "Unknown or not applicable."
 Codebook = list[dict[str, Any]]
-"""One entry per column, with the keys of `CSV_HEADER`; of those that are lists or mappings JSON values."""
+"""One entry per column, with the keys of `CSV_HEADER`; lists and mappings are JSON values."""
 CSV_HEADER = (
     *("table", "column", "label", "type", "unit", "values", "direction", "low", "high", "missing"),
     *("question", "question_key", "asked", "versions", "scale_inferred"),
@@ -59,7 +59,10 @@ def codebook_json(codebook: Codebook) -> str:
 
 
 def codebook_csv(codebook: Codebook) -> str:
-    """Return the codebook as CSV; several values of one cell are joined by “; ”."""
+    """Return the codebook as CSV.
+
+    Several values of one cell are joined by “; ”.
+    """
     text = StringIO()
     writer = csv.writer(text)
     writer.writerow(CSV_HEADER)
@@ -211,12 +214,15 @@ def _cell(value: Any) -> Any:
 
 
 PACKAGE_FORMAT = 1
-"""Of the package; raised when an earlier Confab could not read it back."""
+"""Version of the package format; raised when an earlier Confab could not import it."""
 _LIBRARIES = (*("Django", "numpy", "pandas", "pyarrow", "pydantic", "scipy", "statsmodels"), *("torch", "transformers"))
 
 
 def data_as_of(study: Study) -> str:
-    """Return the time of the newest change of the study's data, ISO 8601, UTC."""
+    """Return the time of the newest change of the study's data.
+
+    ISO 8601, UTC.
+    """
     chats = Conversation.objects.filter(study=study).aggregate(newest=Max("updated_at"))
     of_tasks = Rating.objects.filter(participant__study=study).aggregate(newest=Max("updated_at"))
     people = study.participants.aggregate(newest=Max("updated_at"))
@@ -281,7 +287,10 @@ def _database_version() -> str:
 
 
 def versions_differ(versions: Any) -> list[dict[str, str]]:
-    """Return the software versions that differ from the package's: `what`, in the `package` and `local_versions`."""
+    """Return the software versions that differ from the package's.
+
+    Each has `what`, and the version in the `package` and in `local_versions`.
+    """
     if not isinstance(versions, dict):
         return []
     package_versions: dict[str, Any] = {"Python": versions.get("python")}

@@ -30,7 +30,7 @@ def store_rows(table: str, first: int, batch: Sequence[T], store: Callable[[Sequ
     """Store a batch in one transaction.
 
     Args:
-        table: of the package.
+        table: table of the package.
         first: number of the first row of the batch, from 1; a list in the batch counts as its rows.
         batch: rows.
         store: stores them.
@@ -58,7 +58,7 @@ def read_whole_number(cell: str) -> int:
     """Return the whole number of a cell, in ASCII digits.
 
     Raises:
-        ValueError: it holds something else.
+        ValueError: the cell contains something else.
     """
     if not re.fullmatch(r"-?[0-9]{1,30}", cell):
         raise ValueError(f"{quote(cell)} is not a whole number")

@@ -47,7 +47,7 @@ from webapp.transfer.package.tables import File
 
 NEWEST = "study/study.yaml"
 BOT_COLUMNS = "study/bot_columns.json"
-"""What the researchers' own table says of the bots."""
+"""File with the researchers' own table of bots."""
 
 
 def version_path(number: int) -> str:
@@ -115,9 +115,9 @@ class Codebook:
     """Parts of a package's codebook needed for the import.
 
     Attributes:
-        before, after: by the name of a column the key of the question asked before or after the task.
-        scales: ends of the scale by the name of a column of ratings.
-        inferred: columns of ratings whose scale was read off the data.
+        before, after: key of the question before or after the task, by column.
+        scales: ends of the scale, by column of ratings.
+        inferred: columns of ratings whose scale was inferred from the data.
     """
 
     before: Mapping[str, str]
@@ -234,7 +234,7 @@ def _finish(study: Study, package: Package, codebook: Codebook) -> None:
 
 
 def _datasheet(package: Package) -> dict[str, str]:
-    """Return the researchers' answers in the datasheet, by the key of the question."""
+    """Return the researchers' answers in the datasheet, by question key."""
     if "heds.json" not in package.paths:
         return {}
     try:
@@ -264,7 +264,7 @@ def _items_beside(package: Package, folder: Path) -> None:
 
 
 def _check_own(study: Study, file: StudyFile) -> None:
-    """Refuse a study that was not made of this package."""
+    """Refuse a study that was not created from this package."""
     chats = study.conversations.exclude(source=Conversation.Source.IMPORT)
     people = study.participants.exclude(platform="import")
     same = study_file_of(study).values == file.values and study.protocol == file.protocol

@@ -1,4 +1,4 @@
-"""Tables of a data package, without anything private, and the zip that holds them.
+"""Tables of a data package, without private data, and the zip.
 
 Participants have pseudonyms. The zip is generated while it is read, in constant memory; equal files give equal bytes.
 """
@@ -24,7 +24,7 @@ from webapp.transfer.exporters.base import ExportColumn, Exporter, ExportOptions
 from webapp.transfer.writers import Row, cell_of, stream
 
 _NEVER = (1980, 1, 1, 0, 0, 0)
-"""The time of every file, the earliest that a zip can hold: when a package was made is no part of it."""
+"""Time of every file, the earliest that a zip supports: packages do not depend on when they were made."""
 _LARGE_BYTES = 2**31 - 1
 
 
@@ -53,7 +53,7 @@ class Packed:
 
 @dataclass(slots=True)
 class Ledger:
-    """The files that have been packed so far, by their paths."""
+    """The packed files so far, by path."""
 
     files: dict[str, Packed] = field(default_factory=dict)
 
@@ -63,7 +63,7 @@ class Ledger:
 
 
 class _Pipe:
-    """File object that a zip is written to: keeps the bytes until they are taken."""
+    """File object for a zip; it keeps the bytes until they are read."""
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
@@ -85,7 +85,9 @@ class _Pipe:
 
 
 def zip_pieces(files: Iterable[File], ledger: Ledger) -> Iterator[bytes]:
-    """Yield a zip of the files in pieces; its last file has the digests of all others.
+    """Yield a zip of the files in pieces.
+
+    Its last file has the digests of all others.
 
     Args:
         ledger: records each packed file, so that later files can refer to it.
@@ -121,9 +123,9 @@ def _entry(path: str) -> zipfile.ZipInfo:
 
 _ORDER = ("ratings", "checks", "turns", "turn_metrics", "undefined", "metrics")
 _LAST = ("items", "conversations", "participants", "bots", "consent_texts")
-"""A row that points to others is written before them, so that what comes meanwhile is there whole."""
+"""Tables written last: referring rows come before the rows they refer to, so that rows added meanwhile are complete."""
 _NESTED = {"conversations": ("turns", "ratings")}
-"""Columns that repeat what other tables of the package hold."""
+"""Columns that repeat the content of other tables in the package."""
 KEYS = {
     "participants": ("participant",),
     "conversations": ("conversation",),
@@ -133,7 +135,7 @@ KEYS = {
     "bots": ("bot_version",),
     "consent_texts": ("consent_version",),
 }
-"""What tells the rows of a table apart."""
+"""Columns that identify the rows of a table."""
 _PIECE_BYTES = 256 * 1024
 _TOLD_EVERY = 200
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
@@ -179,7 +181,7 @@ class PackagedTable:
 def packaged_tables(
     study: Study, options: ExportOptions, rights: Collection[Right] = tuple(Right)
 ) -> list[PackagedTable]:
-    """Return the tables of a study's package in the order in which they are written.
+    """Return the tables of a study's package in writing order.
 
     Args:
         rights: rights of the reader; tables that need other rights are left out.
@@ -232,8 +234,8 @@ class WrittenTable:
     """A table whose rows have been read.
 
     Attributes:
-        widths: by column, the bytes of its longest cell in the SPSS file.
-        escaped: by column, True if a text in it was escaped for spreadsheets.
+        widths: bytes of the longest cell in the SPSS file, by column.
+        escaped: True if a text was escaped for spreadsheets, by column.
     """
 
     table: PackagedTable
@@ -267,7 +269,7 @@ def table_files(
 def _seen(
     rows: Iterable[Row], written: WrittenTable, copy: IO[bytes], report_rows: Callable[[int], None]
 ) -> Iterator[Row]:
-    """Yield the rows, and write each to the copy too."""
+    """Yield the rows, and also write each to the copy."""
     text = TextIOWrapper(copy, encoding="utf-8", newline="", write_through=True)
     writer = csv.writer(text)
     writer.writerow([column.name for column in written.table.columns])
@@ -285,7 +287,10 @@ def _seen(
 
 
 def _for_spss(value: Any, column: ExportColumn) -> str:
-    """Return a cell as `load.sps` reads it: on one line, a truth value as 0 or 1, a time as SPSS writes it."""
+    """Return a cell as `load.sps` reads it.
+
+    It is on one line, with truth values as 0 or 1 and times as SPSS writes them.
+    """
     if isinstance(value, bool):
         return str(int(value))
     if isinstance(value, datetime):

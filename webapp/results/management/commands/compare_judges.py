@@ -1,4 +1,7 @@
-"""`compare_judges (--data FILE | --study KEY) --judges a,b [--question NAME] [--expertise skilled] [--run ID]`."""
+"""`compare_judges (--data FILE | --study KEY) --judges a,b`: test judges.
+
+Further options: `[--question NAME] [--expertise skilled] [--run ID]`.
+"""
 
 from __future__ import annotations
 

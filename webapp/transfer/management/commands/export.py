@@ -110,7 +110,7 @@ class Command(ConfabCommand):
 
 
 def _format(output: Path, requested_format: Format | None) -> Format:
-    """Take the format of a table from its file's ending, else from --format.
+    """Return a table's format by its file's ending, or --format.
 
     Raises:
         Usage: neither names one, the ending is unknown, or the two contradict one another.
@@ -129,7 +129,10 @@ def _format(output: Path, requested_format: Format | None) -> Format:
 
 
 def _package_check(output: Path) -> None:
-    """Refuse a package whose name ends otherwise than in .zip. --format is for tables and changes nothing here."""
+    """Refuse a package whose name does not end in .zip.
+
+    --format is for tables and has no effect here.
+    """
     if output.suffix.lower() not in ("", ".zip"):
         raise Usage(f"{output.name} ends in {output.suffix}; a data package must end in .zip")
 

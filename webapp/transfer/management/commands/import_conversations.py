@@ -112,7 +112,10 @@ _DIFFERENCES = re.compile(r"'[^']*'|\"[^\"]*\"|[\d.]+")
 
 
 def group_reasons(skipped: Sequence[dict[str, Any]]) -> list[tuple[list[int], str]]:
-    """Return reasons that differ in names and numbers alone as one, with their lines."""
+    """Group reasons that differ only in names and numbers.
+
+    Each group has its lines.
+    """
     groups: dict[str, tuple[list[int], str]] = {}
     for item in skipped:
         lines, _reason = groups.setdefault(_DIFFERENCES.sub("…", item["reason"]), ([], item["reason"]))
@@ -121,7 +124,9 @@ def group_reasons(skipped: Sequence[dict[str, Any]]) -> list[tuple[list[int], st
 
 
 def _roles(texts: Sequence[str]) -> dict[str, str]:
-    """Read texts such as "bot=System", a role and its column; without a role, the column is left out.
+    """Parse texts such as "bot=System" into a role and its column.
+
+    Without a role, the column is left out.
 
     Raises:
         ValueError: for another text, or a column that is named twice.
