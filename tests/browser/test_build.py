@@ -161,6 +161,7 @@ CLICKS = {
     "marked_chat": 8,
     "pairwise": 7,
     "picks": 8,
+    "rank_three": 7,
     "reference": 7,
     "survey": 8,
     "turns": 7,

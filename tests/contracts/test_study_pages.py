@@ -47,8 +47,8 @@ NO_DATA = re.compile(
     r"|No participant has finished a task yet|No conversations? yet|nothing to report|\b0 rated"
     r"|cannot give participants a chatbot|Participants cannot get a chatbot"
 )
-PER_TASK = {"arena": 4, "best_worst": 5, "dialogues": 3, "pairwise": 5, "picks": 6}
-"""Ratings of pairs, or of four replies, that one person of the protocol's example gives; the check is none of them."""
+PER_TASK = {"arena": 4, "best_worst": 5, "dialogues": 3, "pairwise": 5, "picks": 6, "rank_three": 5}
+"""Ratings of pairs or of several replies by one person of the protocol's example; the check is none of them."""
 
 
 def words_of(html: str) -> str:
@@ -95,7 +95,8 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
     if name in PER_TASK:
         assert cards.n_ratings == n_people * PER_TASK[name]
     if get_protocol(study).compares_pairs:
-        n_judgements = cards.n_ratings * (5 if name == "best_worst" else 1)
+        order = get_protocol(study).order
+        n_judgements = cards.n_ratings * (1 if order is None else len(order.choices.implied))
         assert f"{n_judgements} judgements of" in read(client, study, "study_results", **query)
     if get_protocol(study).judges_items:
         assert "do not chat" in read(client, study, "study_conversations", **query)
