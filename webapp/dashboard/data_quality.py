@@ -17,22 +17,14 @@ from evaluation.analysis.agreement import OwnAgreement
 from evaluation.number_format import result_load
 from webapp.conversations.models import Conversation, DistressMark, ReplyMark, ReplyReport, Turn
 from webapp.dashboard.narrative.phrases import reason_text
-from webapp.ratings.attention_results import STATISTIC_NAME, CheckKind
+from webapp.ratings.attention_results import STATISTIC_NAME
+from webapp.ratings.check_kinds import CHECK_KINDS
 from webapp.ratings.flag_selectors import flag_counts
 from webapp.ratings.flag_store.models import FlagState, TaskFlag
 from webapp.ratings.flags.base import flag_kinds, percent
 from webapp.ratings.selectors import study_dimensions
 from webapp.studies.models import Study
 from webapp.studies.reply_filters.base import reply_filters
-
-_KINDS: dict[CheckKind, Any] = {
-    "quiz": "Questions about the instructions, first try",
-    "before": "Attention checks before the task",
-    "item": "Attention checks among the items",
-    "gold": "Items with a known correct answer",
-    "after": "Attention checks after the task",
-    "chat": "Attention checks in the chat",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +73,7 @@ def checks_shown(study: Study, state: FlagState | None) -> ChecksShown | None:
     titles = {dimension.key: dimension.title for dimension in study_dimensions(study)}
     kinds = statistics["kinds"]
     return ChecksShown(
-        kinds=[KindShown(title, **kinds[kind]) for kind, title in _KINDS.items() if kind in kinds],
+        kinds=[KindShown(kind.title, **kinds[name]) for name, kind in CHECK_KINDS.items() if name in kinds],
         self_agreements=[
             OwnShown(titles[key], agreement, reason_text(agreement.same.reason))
             for key, stored in statistics["own"].items()

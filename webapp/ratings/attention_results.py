@@ -10,10 +10,9 @@ stored together with a study's flags, because it reads every answer to a check.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 from uuid import UUID
 
 from django.db.models import Count, OuterRef, QuerySet, Subquery
@@ -21,43 +20,11 @@ from django.db.models import Count, OuterRef, QuerySet, Subquery
 from evaluation.analysis.agreement import OwnAgreement, own_agreement
 from evaluation.number_format import result_dump
 from evaluation.stats.means import SHARE, mean_interval
-from webapp.conversations.models import ChatCheckAnswer
+from webapp.ratings.check_kinds import CHECK_KINDS, READERS, CheckAnswer, CheckedWork
 from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_dimensions
-from webapp.studies.models import Item, Outcome, QuestionAnswers, QuizAttempt, Study, StudyVersion, Task
-from webapp.studies.questions import Question
-
-CheckKind = Literal["quiz", "before", "item", "gold", "after", "chat"]
-ATTENTION: tuple[CheckKind, ...] = ("before", "item", "after", "chat")
-_CHUNK = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class CheckAnswer:
-    """Attention check answered by a participant.
-
-    Attributes:
-        kind: its position: `quiz` about the instructions, a question `before` or `after` the task, an attention check
-            among items (`item`), a `gold` item, or a question in a `chat`.
-        name: name of the item, key of the question, or its words.
-        task: id of the task; None for checks answered once, before the first task.
-        expected: answers that pass; for items by question.
-        given: participant's answers; for items by question.
-        attempt: attempt at the quiz; otherwise 1.
-        conversation: id of its chat; None for other checks.
-    """
-
-    kind: CheckKind
-    name: str
-    participant: UUID
-    task: int | None
-    expected: Any
-    answer: Any
-    passed: bool
-    answered_at: datetime
-    attempt: int = 1
-    conversation: UUID | None = None
+from webapp.studies.models import Item, Outcome, Study, StudyVersion, Task
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,103 +48,9 @@ def checks_answered(tasks: QuerySet[Task], versions: Iterable[StudyVersion] | No
     """
     if versions is None:
         versions = StudyVersion.objects.filter(pk__in=tasks.order_by().values("version"))
-    known = {version.pk: version.values for version in versions}
-    people = tasks.order_by().values("participant")
-    if any(values.checking.quiz_questions for values in known.values()):
-        yield from _read_quiz(QuizAttempt.objects.filter(participant__in=people))
-    if any(question.is_check for values in known.values() for question in values.questions):
-        yield from _read_before(QuestionAnswers.objects.filter(participant__in=people))
-    yield from _read_items(Rating.objects.filter(task__in=tasks))
-    after = {pk: [question for question in values.after if question.is_check] for pk, values in known.items()}
-    if any(after.values()):
-        yield from _read_after(Rating.objects.filter(task__in=tasks), after)
-    if any(values.checking.chat_checks for values in known.values()):
-        yield from _read_chats(ChatCheckAnswer.objects.filter(conversation__slot__task__in=tasks))
-
-
-def _read_quiz(attempts: QuerySet[QuizAttempt]) -> Iterator[CheckAnswer]:
-    for attempt in attempts.order_by("pk").iterator(chunk_size=_CHUNK):
-        for answer in attempt.answers:
-            yield CheckAnswer(
-                "quiz",
-                answer["question"],
-                attempt.participant_id,
-                None,
-                None,
-                answer["answer"],
-                answer["is_right"],
-                attempt.created_at,
-                attempt.attempt,
-            )
-
-
-def _read_before(answers: QuerySet[QuestionAnswers]) -> Iterator[CheckAnswer]:
-    checks_by_version: dict[int, list[Question]] = {}
-    for row in answers.order_by("pk").iterator(chunk_size=_CHUNK):
-        if row.version_id not in checks_by_version:
-            values = StudyVersion.objects.get(pk=row.version_id).values
-            checks_by_version[row.version_id] = [question for question in values.questions if question.is_check]
-        for question in checks_by_version[row.version_id]:
-            if question.key in row.answers:  # missing for withdrawn participants and earlier versions
-                yield _build_answer(
-                    "before", question, row.answers, row.participant_id, None, answered_at=row.created_at
-                )
-
-
-def _read_items(ratings: QuerySet[Rating]) -> Iterator[CheckAnswer]:
-    purposes = (Item.Purpose.CHECK, Item.Purpose.GOLD)
-    rows = ratings.filter(item__purpose__in=purposes).order_by("pk")
-    names = ("item__purpose", "item__key", "item__expected", "participant", "task", "answers")
-    for row in rows.values_list(*names, "submitted_at").iterator(chunk_size=_CHUNK):
-        purpose, key, expected, participant, task, answers, answered_at = row
-        passed = all(answers.get(question) in passing for question, passing in expected.items())
-        kind: CheckKind = "gold" if purpose == Item.Purpose.GOLD else "item"
-        yield CheckAnswer(kind, key, participant, task, expected, answers, passed, answered_at)
-
-
-def _read_after(ratings: QuerySet[Rating], checks_by_version: Mapping[int, list[Question]]) -> Iterator[CheckAnswer]:
-    rows = (
-        ratings.exclude(other_answers={})
-        .order_by("pk")
-        .values_list("task", "task__version", "participant", "other_answers", "submitted_at")
-    )
-    for task, version, participant, answers, answered_at in rows.iterator(chunk_size=_CHUNK):
-        for question in checks_by_version.get(version, ()):
-            if question.key in answers:  # only one of several rated objects has it
-                yield _build_answer("after", question, answers, participant, task, answered_at=answered_at)
-
-
-def _read_chats(answers: QuerySet[ChatCheckAnswer]) -> Iterator[CheckAnswer]:
-    rows = answers.select_related("conversation__slot").order_by("pk")
-    for row in rows.iterator(chunk_size=_CHUNK):
-        slot, person = row.conversation.slot, row.conversation.participant_id
-        if slot is None or person is None:
-            continue
-        yield CheckAnswer(
-            "chat",
-            row.question,
-            person,
-            slot.task_id,
-            row.expected,
-            row.answer,
-            row.is_right,
-            row.created_at,
-            conversation=row.conversation_id,
-        )
-
-
-def _build_answer(
-    kind: CheckKind,
-    question: Question,
-    answers: Mapping[str, Any],
-    participant: UUID,
-    task: int | None,
-    *,
-    answered_at: datetime,
-) -> CheckAnswer:
-    answer = answers[question.key]
-    expected = list(question.expected)
-    return CheckAnswer(kind, question.key, participant, task, expected, answer, question.passes(answer), answered_at)
+    work = CheckedWork(tasks, {version.pk: version.values for version in versions})
+    for read in READERS:
+        yield from read(work)
 
 
 def checks_by_task(tasks: QuerySet[Task]) -> dict[int, list[CheckAnswer]]:
@@ -207,9 +80,9 @@ def task_passes(task: Task) -> bool:
     answered = checks_answered(Task.objects.filter(pk=task.pk), [task.version])
     missed = [check for check in answered if not check.passed]
     values = task.version.values
-    n_attention = sum(check.kind in ATTENTION for check in missed)
-    n_gold = sum(check.kind == "gold" for check in missed)
-    return n_attention <= values.checking.misses_allowed and n_gold <= values.attention.gold_misses_allowed
+    n_missed: Counter[str | None] = Counter(CHECK_KINDS[check.kind].limit for check in missed)
+    limits = {"attention": values.checking.misses_allowed, "gold": values.attention.gold_misses_allowed}
+    return all(n_missed[limit] <= n_allowed for limit, n_allowed in limits.items())
 
 
 def excluded_work(study: Study, *, include_synthetic: bool = False) -> ExcludedWork:
@@ -338,8 +211,8 @@ def attention_summary(study: Study) -> dict[str, Any]:
         `people`: up to 50 participants who answered twice, the lowest share first; `n_people`: number of all of them.
     """
     tasks = Task.objects.filter(participant__study=study, participant__is_synthetic=False)
-    met: Counter[CheckKind] = Counter()
-    passed: Counter[CheckKind] = Counter()
+    met: Counter[str] = Counter()
+    passed: Counter[str] = Counter()
     for check in checks_answered(tasks.exclude(outcome=Outcome.WITHDRAWN)):
         if check.attempt == 1:
             met[check.kind] += 1

@@ -16,7 +16,8 @@ from django.db.models import Exists, OuterRef
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from webapp.ratings.attention_results import ATTENTION, checks_by_task
+from webapp.ratings.attention_results import checks_by_task
+from webapp.ratings.check_kinds import CHECK_KINDS
 from webapp.ratings.flags.base import Figures, FlagFindings, StudyWork, clock, percent, register_flag
 from webapp.ratings.models import Rating
 from webapp.studies.models import Dimension, Item, Outcome, Slot, Task
@@ -40,7 +41,7 @@ class MissedCheck:
         known = {task.pk for task in work.done}
         tasks = Task.objects.filter(participant__study=work.study)
         checks = {
-            task: [check.passed for check in task_checks if check.kind in ATTENTION]
+            task: [check.passed for check in task_checks if CHECK_KINDS[check.kind].limit == "attention"]
             for task, task_checks in checks_by_task(tasks).items()
             if task in known
         }
@@ -71,7 +72,7 @@ class MissedGold:
         known = {task.pk for task in work.done}
         tasks = Task.objects.filter(participant__study=work.study)
         passed = {
-            task: [check.passed for check in task_checks if check.kind == "gold"]
+            task: [check.passed for check in task_checks if CHECK_KINDS[check.kind].limit == "gold"]
             for task, task_checks in checks_by_task(tasks).items()
             if task in known
         }

@@ -12,7 +12,8 @@ from django.db.models import Count, Min, Prefetch
 
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
-from webapp.ratings.attention_results import CheckAnswer, checks_answered, repeats_answered
+from webapp.ratings.attention_results import checks_answered, repeats_answered
+from webapp.ratings.check_kinds import CHECK_KINDS, CheckAnswer
 from webapp.ratings.flag_selectors import left_out
 from webapp.studies.models import ConsentText, Outcome, Participant, QuestionAnswers, Study, Task
 from webapp.studies.privacy import AGREED_KEYS
@@ -186,8 +187,9 @@ _CHECKS_COLUMNS = (
     ExportColumn(
         "kind",
         "text",
-        "Place of the check: quiz (about the instructions), before (the task, among questions), item (attention "
-        "check among items), gold (item with a known answer), after (the task, among questions), chat.",
+        "Place of the check: "
+        + ", ".join(f"{kind.name} ({kind.place})" if kind.place else kind.name for kind in CHECK_KINDS.values())
+        + ".",
     ),
     ExportColumn("check", "text", "Name of the item or key of the question; otherwise the wording."),
     ExportColumn("rater", "text", "The participant's random id, as in the table ratings.", is_person=True),
