@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import accessible
+from tests.browser.test_dashboard import sign_in
 from tests.browser.test_participant import no_sideways_scroll, study
 from tests.conftest import ConfabServer
 
@@ -30,6 +31,13 @@ from webapp.ratings.models import Rating
 for rating in Rating.objects.filter(task__participant__study__key={key!r}).order_by("pk"):
     shown = rating.task.payload["shown"][str(rating.item_id)]
     print("STORED", "".join("ABC"[shown.index(rating.answers[f"rank_{{place}}"])] for place in (1, 2, 3)))
+"""
+
+
+STAFF = """
+from django.contrib.auth import get_user_model
+users = get_user_model().objects
+users.filter(username="res").exists() or users.create_superuser("res", password="a-long-password")
 """
 
 
@@ -202,3 +210,26 @@ def test_the_page_speaks_the_language_of_the_study(
     accessible(page)
     no_sideways_scroll(page)
     picture(page, f"phone-{language}")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_rehearsed_rankings_are_on_the_leaderboard(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int
+) -> None:
+    key = study(test_bots_server, "ranked", [], protocol="rank_three", state="draft", n_items=4)
+    test_bots_server.shell(ITEMS.format(key=key))
+    test_bots_server.shell(STAFF)
+    rehearsed = test_bots_server.manage("rehearse", "--study", key, "--people", "12", "--url", test_bots_server.url)
+    assert "12" in rehearsed.stdout
+    page = new_page(width, 844)
+    sign_in(page, test_bots_server)
+    page.goto(f"{test_bots_server.url}/dashboard/studies/{key}/results/?synthetic=1")
+    expect(page.get_by_text("Plackett–Luce strength with 95").first).to_be_visible()
+    no_sideways_scroll(page)
+    picture(page, f"results-{width}")
+    page.goto(f"{test_bots_server.url}/dashboard/studies/{key}/results/?synthetic=1&part=pairs")
+    table = page.get_by_role("table", name="Ranked replies by bot").or_(page.locator("#ranking table")).first
+    expect(table).to_contain_text("Mean place")
+    accessible(page)
+    no_sideways_scroll(page)
+    picture(page, f"pairs-{width}")
