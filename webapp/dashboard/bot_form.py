@@ -18,6 +18,7 @@ from chatbots.yaml_registry import ConfiguredBot, bot_kinds
 from webapp.bots.declared_bots import can_store_secrets, declared_bot_make, declared_bot_save, is_visible, secret_store
 from webapp.bots.models import DeclaredBot, Secret
 from webapp.core.errors import Refused
+from webapp.core.keys import first_free_key, key_from_name
 from webapp.core.plain_yaml import NotPlain, plain_read, plain_text
 from webapp.core.project_scope import active_project
 from webapp.studies.models import Study
@@ -90,7 +91,9 @@ class BotForm(forms.Form):
     bot_id = forms.CharField(
         label="Id",
         max_length=64,
-        help_text="Identifies the bot in commands, files and URLs: lower-case letters, digits and hyphens.",
+        required=False,
+        help_text="Identifies the bot in commands, files and URLs: lower-case letters, digits and hyphens. Leave it "
+        "empty to derive it from the name.",
     )
     key = forms.ChoiceField(label="Key", required=False)
     new_key = forms.CharField(
@@ -140,6 +143,15 @@ class BotForm(forms.Form):
         """The fields below it."""
         main_names = {field.name for field in self.main}
         return [self[name] for name in self.fields if name not in main_names]
+
+    def clean_bot_id(self) -> str:
+        """Return the id; if it was left empty, a free one derived from the name or else the model."""
+        bot_id: str = self.cleaned_data["bot_id"]
+        if bot_id:
+            return bot_id
+        model = str(self.data.get("model", "")).rstrip("/").rpartition("/")[2]
+        key = key_from_name(self.cleaned_data.get("title", ""), 60) or key_from_name(model, 60) or "bot"
+        return first_free_key(key, {*registry.names(), *DeclaredBot.everywhere.values_list("bot_id", flat=True)})
 
     @property
     def bot_id_meant(self) -> str:

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django import forms
-from django.utils.text import slugify
 
 from evaluation.formats.csv_roles import ROLES, CsvLayout
 from evaluation.formats.scales import FileScales, Scale
 from evaluation.number_format import share
 from webapp.core.errors import Refused
+from webapp.core.keys import key_from_name
 from webapp.dashboard.builder.forms import DirectionField
 from webapp.dashboard.forms import check_size, styled
 from webapp.studies.models import Study
@@ -182,7 +182,7 @@ class ImportForm(forms.Form):
         """Reject a key that cannot be part of an address."""
         key = self.cleaned_data["study"].strip()
         if not re.fullmatch(r"[-\w]+", key, re.ASCII):
-            example = slugify(key) or "my-study"
+            example = key_from_name(key, 60) or "my-study"
             raise forms.ValidationError(
                 f"“{key}” is not a valid key. Use only unaccented letters, digits, - and _, such as “{example}”."
             )

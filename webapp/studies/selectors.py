@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -12,12 +11,12 @@ from django.core import signing
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.db.models.lookups import Contains
-from django.utils.text import slugify
 from django.utils.translation import gettext as _
 
 from chatbots.text import quote
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
+from webapp.core.keys import first_free_key, key_from_name
 from webapp.studies.assignment.capacity import (
     TaskHistory,
     bots_met,
@@ -94,12 +93,9 @@ def study_found(key: str) -> Study | None:
 
 def study_key_free(name: str, reserved: Collection[str] = ()) -> str:
     """Return an unused, unreserved study key similar to the name."""
-    slug = slugify(name)[:54] or "study"
-    existing_keys = set(Study.everywhere.filter(key__startswith=slug).values_list("key", flat=True))
-    existing_keys.update(reserved)
-    if slug not in existing_keys:
-        return slug
-    return next(key for key in (f"{slug}-{n}" for n in count(2)) if key not in existing_keys)
+    key = key_from_name(name, 54) or "study"
+    existing_keys = set(Study.everywhere.filter(key__startswith=key).values_list("key", flat=True))
+    return first_free_key(key, existing_keys.union(reserved))
 
 
 def task_for(participant_ids: Collection[UUID], public_id: UUID) -> Task | None:

@@ -71,6 +71,21 @@ def test_a_bot_is_added_with_its_key_changed_copied_and_archived(client: Client)
     assert "/dashboard/bots/lab/" in client.get("/dashboard/bots/?q=lab+not+tried").content.decode()
 
 
+@pytest.mark.parametrize(
+    ("title", "model", "bot_id"),
+    [
+        ("Süßes Modell 2", "m", "suesses-modell-2"),
+        ("", "org/My.Model", "mymodel"),
+        ("模型", "模型", "bot"),
+        ("Parrot", "m", "parrot-2"),
+    ],
+)
+def test_an_id_left_empty_is_derived_and_free(client: Client, title: str, model: str, bot_id: str) -> None:
+    asked = {**ASKED, "title": title, "model": model, "bot_id": ""}
+    assert client.post(NEW, asked).status_code == 302
+    assert DeclaredBot.objects.get().bot_id == bot_id
+
+
 def test_every_mistake_stands_at_its_field(client: Client) -> None:
     wrong = {
         **ASKED,

@@ -294,7 +294,7 @@ def test_somebody_elses_save_is_not_overwritten(staff: Client) -> None:
     ("text", "key"),
     [
         ("How fluent were the replies?", "fluent_replies"),
-        ("Größe", "groe"),
+        ("Größe", "groesse"),
         ("What?", "question"),
         ("年齢", "question"),
         ("7 days", "days"),

@@ -6,7 +6,6 @@ The form has a card for each question, in the order of the page.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -15,6 +14,7 @@ from django import forms
 from django.forms.utils import ErrorList
 from django.http import HttpRequest, QueryDict
 
+from webapp.core.keys import lower_ascii
 from webapp.core.language import plural
 from webapp.dashboard.builder.attention_checks import checks_asked
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState, work_steps
@@ -93,8 +93,7 @@ _NO_KEY_WORDS = re.compile(
 
 def key_made(text: str, existing_keys: Sequence[str]) -> str:
     """Return an unused key made from a text's words."""
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    words = [w for w in re.findall(r"[a-z][a-z0-9]*", plain) if not _NO_KEY_WORDS.fullmatch(w)]
+    words = [w for w in re.findall(r"[a-z][a-z0-9]*", lower_ascii(text)) if not _NO_KEY_WORDS.fullmatch(w)]
     key = "_".join(words[:3])[:44] or "question"
     number = 2
     candidate = key

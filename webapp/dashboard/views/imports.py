@@ -12,12 +12,12 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
-from django.utils.text import slugify
 
 from evaluation.formats.base import Skipped, formats
 from evaluation.formats.csv_columns import suggested_roles
 from evaluation.formats.table_rows import head_rows
 from webapp.core.errors import Refused
+from webapp.core.keys import key_from_name
 from webapp.core.language import plural
 from webapp.core.rights import Right, may
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB
@@ -100,7 +100,7 @@ def import_file(request: HttpRequest, name: str) -> HttpResponse:
             if columns is None or not columns.errors:
                 roles = columns.roles() if columns is not None else None
                 contents = import_preview(path, roles)
-                key = request.GET.get("study") or slugify(upload_name(path).split(".")[0])[:60]
+                key = request.GET.get("study") or key_from_name(upload_name(path).split(".")[0], 60)
                 form = ImportForm(data if data and "_import" in data else None, contents=contents, study=key)
     except Refused as refused:
         error = refused.message
