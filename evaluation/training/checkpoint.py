@@ -177,7 +177,7 @@ def checkpoint_awaited(folder: Path) -> bool:
 
 
 def checkpoint_missing(folder: Path | str) -> str | None:
-    """Return why a checkpoint cannot be loaded, or None; does not read weights."""
+    """Explain why a checkpoint cannot be loaded, or return None; does not read weights."""
     try:
         checkpoint = checkpoint_read(folder)
         for name in checkpoint.manifest.files:

@@ -56,7 +56,7 @@ class BackboneConfig(InputModel):
 
 
 def backbone_missing(config: BackboneConfig) -> str | None:
-    """Return why an encoder cannot be used here, or None, without loading it."""
+    """Explain why an encoder cannot be used here, or return None, without loading it."""
     if config.learns == "adapters" and find_spec("peft") is None:
         return "adapters need the package peft, which is not installed"
     if config.model == MINILM:
