@@ -268,7 +268,7 @@ class EndpointBot(ConfiguredBot):
                 if n_failed >= route.tries or not passes:
                     tries = "once" if n_asked == 1 else f"{n_asked} times"
                     reason = str(error) or type(error).__name__
-                    raise BotError(f"{url} was tried {tries} without a reply: {reason}") from None
+                    raise BotError(f"{url} gave no reply (tried {tries}): {reason}") from None
                 if not isinstance(error, CallFailed) or error.retry_after_s is None:
                     await wait(_FIRST_WAIT_S * 2 ** (n_failed - 1), f"{url} gave no reply: {error}")
             else:
