@@ -1,8 +1,8 @@
-// Replies in Markdown: drawn without a flicker, and their code copied by a button.
+// Replies in Markdown: rendered without flicker, with a button to copy code.
 
 const drawn = new WeakMap(); // node -> its HTML as it came
 
-// Show the HTML of a reply, or of its first blocks. What is drawn already stays; only new blocks are added.
+// Show the HTML of a reply or of its first blocks. Only new blocks are added.
 export function htmlShow(node, html) {
   const before = node.hasChildNodes() ? drawn.get(node) : undefined;
   node.classList.add("markdown");
@@ -19,7 +19,7 @@ async function copy(button, code) {
   try {
     await navigator.clipboard.writeText(code.textContent);
   } catch {
-    // Not allowed here (no TLS, or a frame): select it, so that the keys can copy it.
+    // Not allowed here (no TLS, or a frame): select the text for copying by keyboard.
     getSelection().selectAllChildren(code);
     return;
   }

@@ -1,4 +1,4 @@
-// The trace of a reply: reasoning and tool calls, in a box above its text that a person opens.
+// The trace of a reply: reasoning and tool calls in a collapsible box above its text.
 
 const clone = (id) => document.getElementById(id).content.firstElementChild.cloneNode(true);
 
@@ -11,7 +11,7 @@ function stepNode({ kind, name, arguments: given, text, failed }) {
   return node;
 }
 
-// Show the steps so far before the bubble of a message; what the person has opened stays open.
+// Show the steps so far above a message's bubble; boxes that were opened stay open.
 export function traceShow(message, steps) {
   if (!steps?.length) return;
   let box = message.querySelector(".trace");

@@ -1,4 +1,4 @@
-// Within a table marked data-arrows the arrow keys, Home and End go from linked cell to linked cell.
+// In a table marked data-arrows, arrow keys, Home and End move between linked cells.
 const STEPS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0], Home: [0, -Infinity], End: [0, Infinity] };
 
 for (const table of document.querySelectorAll("table[data-arrows]")) {
@@ -11,7 +11,7 @@ for (const table of document.querySelectorAll("table[data-arrows]")) {
   });
 }
 
-// The link of the next cell in this direction that has one; where the text runs from right to left, left is onwards.
+// The next cell with a link in this direction; in right-to-left text, left means forward.
 function neighbour(cell, down, along) {
   const rows = [...cell.closest("tbody").rows];
   let row = rows.indexOf(cell.parentElement);

@@ -1,4 +1,4 @@
-// “Try it” in the form of a bot: the endpoint that the fields describe is asked for one reply, before it is stored.
+// “Try it” in the form of a bot: requests a test reply from the endpoint before the bot is stored.
 const button = document.querySelector("[data-try-form-button]");
 if (button) {
   const form = button.form;

@@ -1,4 +1,4 @@
-// The builder: every change is sent, and what became of it is said beside the button and at its field.
+// The builder: sends every change, and shows the outcome next to the button and the field.
 import { announce } from "./announce.js";
 import { askStart } from "./build_bots.js";
 import { codesStart } from "./build_codes.js";
@@ -20,14 +20,14 @@ for (const button of document.querySelectorAll('[aria-disabled="true"]')) {
   });
 }
 
-// Where the row of steps is wider than the window, the present one is in sight.
+// If the row of steps is wider than the window, scroll the current one into view.
 function stepShow() {
   const now = document.querySelector(".build-steps [aria-current]");
   const row = now?.closest("ol");
   if (row) row.scrollLeft = now.offsetLeft - row.offsetLeft - (row.clientWidth - now.clientWidth) / 2;
 }
 
-// An address that names a field leads into it, also where it is folded away.
+// An address that names a field opens it, even if it is folded away.
 function fieldShow() {
   const field = location.hash.startsWith("#id_") && document.getElementById(location.hash.slice(1));
   if (!field) return;
@@ -35,7 +35,7 @@ function fieldShow() {
   field.focus();
 }
 
-// The time in the reader's own zone.
+// Times in the reader's own time zone.
 function clockShow() {
   const box = document.querySelector("[data-saved]");
   const time = box?.querySelector("time");
@@ -58,7 +58,7 @@ function follow(form) {
   let changes = 0;
   let sent = 0;
   let busy = false;
-  let held = false; // a conflict is open: nothing is sent until it is settled
+  let held = false; // a conflict is open: nothing is sent until it is resolved
 
   const later = (ms) => {
     clearTimeout(timer);
@@ -155,8 +155,8 @@ function follow(form) {
     clearTimeout(timer);
     held = true;
   });
-  // What was ticked or written before this script came is sent, too. After going back or reloading the browser puts in
-  // what it remembers, which may be older than what the server has: that waits for the next change.
+  // Changes made before this script loaded are sent, too. After going back or reloading, the browser restores values
+  // that may be older than the server's: these wait for the next change.
   const { type } = performance.getEntriesByType("navigation")[0];
   if (type === "navigate" && [...form.elements].some(isChanged)) changed(true);
 }
@@ -178,7 +178,7 @@ function paragraph(text) {
   return made;
 }
 
-// Another language takes the texts along that nobody has changed: they are shown anew, once it is saved.
+// With another language, unedited texts change too: reload them once it is saved.
 document.getElementById("id_language")?.addEventListener("change", () => {
   document.addEventListener("build:saved", () => location.reload(), { once: true });
 });

@@ -1,5 +1,5 @@
-// One line asked of every bot that can answer; two at a time, so that a host is not flooded. Those that are loaded and
-// cost nothing are asked when the page is opened.
+// Sends one message to every bot that can reply, two at a time to avoid flooding a host. Loaded and free bots are asked
+// when the page opens.
 const AT_ONCE = 2;
 
 export function askStart() {

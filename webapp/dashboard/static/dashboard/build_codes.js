@@ -1,4 +1,4 @@
-// Codes by outcome: open where the platform asks for them; Prolific's own are put into their fields.
+// Codes by outcome: shown if the platform needs them; Prolific's own codes are filled in.
 import { announce } from "./announce.js";
 
 export function codesStart() {

@@ -1,4 +1,4 @@
-// The key follows the name until somebody writes one.
+// The key follows the name until it is edited.
 const name = document.querySelector("#id_name");
 const key = document.querySelector("#id_key");
 // As webapp/core/keys.py spells them.
@@ -18,5 +18,5 @@ const follow = () => {
 };
 key.addEventListener("input", () => { own = key.value !== ""; });
 name.addEventListener("input", follow);
-// What was typed before this script came counts, too.
+// Text typed before this script loaded counts, too.
 follow();

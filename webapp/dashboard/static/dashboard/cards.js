@@ -1,5 +1,5 @@
-// Lists of cards in the builder: added, moved, duplicated, deleted and brought back here at once, and saved as every
-// other change. Without this script the same buttons go to the server.
+// Lists of cards in the builder: cards are added, moved, duplicated, deleted and restored immediately, and saved like
+// every other change. Without this script the same buttons submit to the server.
 import { announce } from "./announce.js";
 
 export const words = JSON.parse(document.getElementById("moving-words").textContent);
@@ -49,11 +49,11 @@ function step(card, by) {
   const focused = document.activeElement;
   if (by < 0) other.before(card);
   else other.after(card);
-  focused.focus(); // moving an element takes its focus away
+  focused.focus(); // moving an element removes its focus
   moved(card, from + 1);
 }
 
-// A card from a template, with names and ids of its own.
+// A card from a template, with its own names and ids.
 function made(html, list) {
   nMade += 1;
   const token = `n${Date.now().toString(36)}${nMade}`;
@@ -87,7 +87,7 @@ function add(button) {
 
 function duplicate(card) {
   const { token } = card.dataset;
-  // Values live in properties; the copy is made of attributes.
+  // Values are properties, but a copy is made from attributes.
   for (const input of card.querySelectorAll("input, textarea, option")) {
     if (input.tagName === "OPTION") input.toggleAttribute("selected", input.selected);
     else if (input.tagName === "TEXTAREA") input.textContent = input.value;
@@ -108,7 +108,7 @@ function duplicate(card) {
   save();
 }
 
-// A deleted question can be brought back until the page is left.
+// A deleted question can be restored until the page is left.
 function remove(card) {
   const list = card.parentElement;
   const row = document.createElement("li");
@@ -138,7 +138,7 @@ form.addEventListener("click", (event) => {
   const button = event.target.closest('button[name="_do"]');
   if (!button) return;
   const verb = button.value.split(":")[0];
-  if (verb === "undo") return; // of a deletion without script: the server has it
+  if (verb === "undo") return; // undo of a deletion without script: the server has it
   event.preventDefault();
   const card = button.closest("[data-card]");
   if (verb === "add" || verb === "set") add(button);
@@ -148,7 +148,7 @@ form.addEventListener("click", (event) => {
   else if (verb === "delete") remove(card);
 });
 
-// A card is told by its title's field while it is folded.
+// The title of a folded card comes from its title field.
 form.addEventListener("input", ({ target }) => {
   const card = target.closest("[data-card]");
   if (!card || target !== titleField(card)) return;
@@ -162,7 +162,7 @@ document.addEventListener("build:refused", () => {
   for (let box = wrong?.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
 });
 
-// By the grip, with a mouse, a pen or a finger: the card stands where it would be put.
+// Dragging by the grip with a mouse, pen or finger: the card is shown at its new position.
 let held = null;
 form.addEventListener("pointerdown", (event) => {
   const grip = event.target.closest("[data-grip]");

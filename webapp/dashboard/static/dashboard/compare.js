@@ -1,4 +1,4 @@
-// The leaderboard: "Compare selected" appears after two ticks; a third takes the place of the one ticked first.
+// The leaderboard: "Compare selected" appears once two bots are selected; a third replaces the first.
 const board = document.querySelector("[data-board]");
 const button = board?.querySelector(".board-tick");
 if (button) {
@@ -11,5 +11,5 @@ if (button) {
     button.hidden = ticked.length < 2;
   });
 }
-// The browser goes to the two bots, and so does the focus, so that they are what is read next.
+// Move the focus to the two bots, so that they are read next.
 if (location.hash === "#against") document.getElementById("against")?.focus();

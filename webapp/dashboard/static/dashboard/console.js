@@ -1,4 +1,4 @@
-// The console of staff: canned replies and drafts go into the box, to be edited before they are sent.
+// The staff console: canned replies and drafts are put into the box, to be edited before sending.
 const form = document.querySelector("[data-console]");
 if (form) {
   const box = form.elements.text;
@@ -14,7 +14,7 @@ if (form) {
   suggest?.addEventListener("click", async () => {
     status.textContent = suggest.dataset.waiting;
     try {
-      // The live part is redrawn, so the turns are read when they are needed.
+      // The live part is redrawn, so read the turns when they are needed.
       const turns = JSON.parse(document.getElementById("console-turns").textContent);
       const answer = await fetch(suggest.dataset.suggest, {
         method: "POST",

@@ -1,4 +1,4 @@
-// Every page of the dashboard: plots that tell their values, tables to sort and copy, forms, progress.
+// Used on every page of the dashboard: values of plots, sortable and copyable tables, forms, progress.
 import { plotsStart } from "./plots.js";
 import { tablesStart } from "./tables.js";
 import { liveStart } from "./live.js";
@@ -19,7 +19,7 @@ tourStart();
 termsStart();
 focusStart();
 
-// The open tab and the open page under it are in view on phones.
+// On phones, scroll the open tab and page into view.
 for (const open of document.querySelectorAll(".tabs [aria-current], .subnav [aria-current]")) {
   const nav = open.closest("nav");
   nav.scrollLeft = open.offsetLeft - (nav.clientWidth - open.offsetWidth) / 2;

@@ -1,9 +1,9 @@
-// Whoever sends a form by keys and comes back to the same page goes on where they were, not at its top: a star, a tag, a search, another
-// order. Where the page that comes says what went wrong, or what was done, they go on at these words, or hear them.
+// After a form is submitted by keyboard and the same page returns, restore the focus: after a star, a tag, a search or
+// a new order. If the page reports an error or a result, focus or announce that instead.
 import { announce } from "./announce.js";
 
 const KEPT = "confab-focus";
-const HEARD_AFTER_MS = 500; // a live region is read out when it changes, not as the page comes with it
+const HEARD_AFTER_MS = 500; // a live region is read when it changes, not when the page loads with it
 let byKeys = false;
 
 export function focusStart() {
@@ -12,20 +12,20 @@ export function focusStart() {
   document.addEventListener("submit", (event) => {
     if (byKeys && !event.defaultPrevented) remember(document.activeElement, "", event.target.dataset.tells);
   });
-  // Forms would keep the mark of the step to the content in their addresses, and every page of theirs begin there.
+  // Forms would keep the skip link's fragment in their addresses, and every resulting page would start there.
   addEventListener("hashchange", () => {
     if (location.hash === "#main") history.replaceState(history.state, "", location.pathname + location.search);
   });
   restore();
 }
 
-// Load the page again because what it waited for is there: the focus stays, and the words are read out.
+// Reload the page because its content is ready: keep the focus and announce the words.
 export function reloadWith(words) {
   remember(document.activeElement, words);
   location.reload();
 }
 
-// What names the control on the page that comes: its id, the conversation of its row, or its form and name.
+// Identifies the control on the new page: its id, its row's conversation, or its form and name.
 function nameOf(control) {
   if (control.id) return `#${CSS.escape(control.id)}`;
   if (control.dataset.row) return `[data-row="${CSS.escape(control.dataset.row)}"]`;
@@ -38,7 +38,7 @@ function remember(control, words = "", tells = "") {
   try {
     sessionStorage.setItem(KEPT, JSON.stringify([location.pathname, name, words, tells]));
   } catch {
-    // Without storage the page begins at its top.
+    // Without storage the page starts at its top.
   }
 }
 
@@ -56,7 +56,7 @@ function restore() {
   const alerts = [...document.querySelectorAll("main [role=alert]")].filter((one) => one.textContent.trim());
   const wrong = isSame && !words && alerts[0];
   const control = isSame && name && !document.querySelector("main .has-error") ? document.querySelector(name) : null;
-  // A form may name what else tells what came of it, such as how many conversations were found.
+  // A form can name a further element that shows the outcome, such as the number of matching conversations.
   const said = isSame && tells ? document.querySelector(tells) : null;
   const told = document.querySelector("main .banner[role=status], main [data-told]") ?? said;
   const here = wrong || control || (words ? null : told);

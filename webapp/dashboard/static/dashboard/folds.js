@@ -1,4 +1,4 @@
-// Folded sections, marked data-load: their content is requested when they are opened for the first time.
+// Folded sections, marked data-load: their content is requested when they are first opened.
 import { announce } from "./announce.js";
 import { formsStart } from "./forms.js";
 import { liveStart } from "./live.js";
@@ -8,7 +8,7 @@ import { tablesStart } from "./tables.js";
 export function foldsStart() {
   for (const fold of document.querySelectorAll("details[data-load]")) {
     fold.addEventListener("toggle", () => fold.open && load(fold));
-    if (fold.open) load(fold); // as the browser left it before a reload
+    if (fold.open) load(fold); // state restored by the browser after a reload
   }
 }
 
@@ -22,7 +22,7 @@ async function load(fold) {
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById(fold.id);
     const [summary, ...others] = fresh.children;
-    fold.querySelector("summary").replaceChildren(...summary.childNodes); // stays itself, for it has the focus
+    fold.querySelector("summary").replaceChildren(...summary.childNodes); // keep the element, because it has the focus
     fold.querySelector("summary").after(...others);
     fold.lastElementChild.remove(); // the link for browsers without script
     for (const start of [plotsStart, tablesStart, formsStart, liveStart]) start(fold);
@@ -30,7 +30,7 @@ async function load(fold) {
     history.replaceState(history.state, "", `#${fold.id}`); // a reload opens it again
     announce(summary.textContent.trim().replace(/\s+/g, " "));
   } catch {
-    fold.dataset.load = from; // opening it again tries again; its link leads there, too
+    fold.dataset.load = from; // opening it again retries; its link leads there, too
   } finally {
     fold.removeAttribute("aria-busy");
   }

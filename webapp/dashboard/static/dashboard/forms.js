@@ -1,4 +1,4 @@
-// Forms: choices that show at once, buttons that say they are busy, a question before stopping.
+// Forms: choices that take effect immediately, busy buttons, confirmation before stopping.
 export function formsStart(root = document) {
   for (const select of root.querySelectorAll("select[data-submit]")) {
     const button = select.form.querySelector("button");
@@ -19,7 +19,7 @@ export function formsStart(root = document) {
   for (const form of root.querySelectorAll("form[data-export]")) exported(form);
 }
 
-// A closed list would take the next choice at every arrow, and the page with it: arrows open it instead, Enter chooses.
+// In a closed list every arrow key would select and reload the page: instead, arrows open it and Enter selects.
 function chosenByKeys(select) {
   select.addEventListener("keydown", (event) => {
     if (!["ArrowUp", "ArrowDown"].includes(event.key) || event.altKey || !select.showPicker) return;
@@ -55,12 +55,12 @@ function ask(event) {
   }
   dialog.append(words, row);
   dialog.addEventListener("close", () => dialog.remove());
-  // Within the live part, so that it is not redrawn under an open question.
+  // Inside the live part, which is then not redrawn under an open dialog.
   (form.closest("[data-live]") ?? document.body).append(dialog);
   dialog.showModal();
 }
 
-// The button names the file and the terminal's command follows the choices.
+// The button names the file, and the command follows the choices.
 function exported(form) {
   const label = form.querySelector("[data-export-label]");
   const command = form.querySelector("[data-export-command]");

@@ -1,4 +1,4 @@
-// Progress that is asked for every three seconds while the page is seen, and read out once a minute.
+// Progress: polled every three seconds while the page is visible, and announced once a minute.
 import { announce } from "./announce.js";
 import { reloadWith } from "./focus.js";
 import { formsStart } from "./forms.js";
@@ -32,7 +32,7 @@ function follow(box) {
       if (over && box.hasAttribute("data-reload")) {
         return reloadWith(fresh.querySelector(".run-head p")?.textContent.trim() ?? fresh.dataset.say);
       }
-      // A person in the middle of a dialog or a button keeps what is under their hand.
+      // Do not redraw while a dialog is open or a button has the focus.
       if (box.contains(document.activeElement) && document.activeElement !== document.body && !over) {
         for (const name of [".big-count", "progress"]) {
           const to = box.querySelectorAll(name);
@@ -51,7 +51,7 @@ function follow(box) {
         announce(fresh.dataset.say);
       }
     } catch {
-      // The server may restart; the next time will tell.
+      // The server may be restarting; the next poll will tell.
     } finally {
       busy = false;
       if (over) clearInterval(timer);
@@ -59,7 +59,7 @@ function follow(box) {
   }
 
   timer = setInterval(ask, EVERY_MS);
-  // What a page waits for is often there in a moment.
+  // The result is often ready in a moment.
   if (box.hasAttribute("data-reload")) for (const ms of SOON_MS) setTimeout(ask, ms);
   document.addEventListener("visibilitychange", () => document.hidden || ask());
 }

@@ -1,6 +1,6 @@
-// Menus and sheets, marked data-closes: one is open at a time, and Escape closes it and gives the focus back to its opener. Those
-// that lie over the page, data-closes="beyond", close at a click or a step of Tab beyond them, so that nothing in focus is hidden.
-// A link to a folded part of the page unfolds it.
+// Menus and sheets, marked data-closes: only one is open at a time, and Escape closes it and returns the focus to its
+// opener. Those that cover the page, data-closes="beyond", also close when the user clicks or tabs outside, so that
+// they never hide the focus. A link to a folded part of the page unfolds it.
 const OPEN = "details[data-closes][open]";
 const OVER = "details[data-closes=beyond][open]";
 
@@ -15,7 +15,7 @@ export function menusStart() {
   document.addEventListener("toggle", (event) => event.target.matches?.(OPEN) && closeOthers(OPEN, event.target), true);
   document.addEventListener("click", (event) => {
     const to = event.target.closest?.("a[href^='#']")?.getAttribute("href");
-    if (to) setTimeout(() => unfold(to)); // after the browser has gone there itself, which takes the focus along
+    if (to) setTimeout(() => unfold(to)); // after the browser's own jump, which moves the focus
   });
   unfold(location.hash);
   for (const beyond of ["pointerdown", "focusin"]) document.addEventListener(beyond, (event) => closeOthers(OVER, event.target));

@@ -1,5 +1,5 @@
-// The form that narrows the list says, while somebody chooses, how many conversations fit.
-const WAIT_MS = 400; // between the last letter and the question
+// The search form shows the number of matching conversations while the user selects filters.
+const WAIT_MS = 400; // pause after the last letter before the request
 
 export function narrowStart(form) {
   const here = form.querySelector("[data-total-here]");
@@ -14,7 +14,7 @@ export function narrowStart(form) {
       if (!answer.ok || answer.redirected) throw new Error(answer.statusText);
       here.textContent = await answer.text();
     } catch (error) {
-      if (error.name !== "AbortError") here.textContent = ""; // the list tells it, once it is narrowed
+      if (error.name !== "AbortError") here.textContent = ""; // the list shows it after the search
     }
   };
 

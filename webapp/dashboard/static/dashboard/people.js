@@ -1,4 +1,4 @@
-// People of a study: the live part is asked for every three seconds while it is seen, and rows are selected together.
+// A study's people: the live part is polled every three seconds while it is visible, and rows can be selected together.
 import { announce } from "./announce.js";
 
 const EVERY_MS = 3000;
@@ -37,7 +37,7 @@ function tick() {
   }
 }
 
-// Parts are replaced one by one, so that a person keeps what is under their hand, and folds stay as they are.
+// Parts are replaced one by one, so that the focused element and open folds stay.
 function show(fresh) {
   let isHeld = false;
   for (const part of fresh.querySelectorAll("[data-part]")) {
@@ -79,7 +79,7 @@ async function ask() {
     if (answer.ok) {
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fresh = page.body.firstElementChild;
-      // Somebody paused or opened it elsewhere: the buttons are others now.
+      // Paused or opened by another user: update the buttons.
       if (fresh.dataset.state !== room().dataset.state) return location.reload();
       digest = fresh.dataset.digest;
       ahead = Date.now() - Date.parse(fresh.dataset.now);
@@ -88,7 +88,7 @@ async function ask() {
     }
     tell(answer.ok || answer.status === 304);
   } catch {
-    tell(false); // the server may restart; the next time will tell
+    tell(false); // the server may be restarting; the next poll will tell
   } finally {
     busy = false;
     tick();

@@ -13,7 +13,7 @@ function plotStart(svg, tip) {
   marks.forEach((mark, i) => {
     const title = mark.querySelector(":scope > title");
     mark.dataset.tip = title.textContent;
-    title.remove(); // it would be shown a second time, by the browser
+    title.remove(); // otherwise the browser would show it as well
     mark.setAttribute("tabindex", i === 0 ? "0" : "-1");
     mark.addEventListener("pointerenter", () => show(tip, mark));
     mark.addEventListener("pointerleave", () => hide(tip));

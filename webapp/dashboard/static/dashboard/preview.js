@@ -1,5 +1,5 @@
-// The phone beside the builder: another page, theme or language in it, always what was saved last, and an
-// outline around what is being edited. A new page comes in behind the old one, so that nothing flickers.
+// The phone preview next to the builder: shows any page, theme or language as last saved, and outlines the edited
+// field. A new page loads behind the old one, to avoid flicker.
 
 const panel = document.querySelector("[data-preview]");
 const full = document.querySelector("[data-preview-full]");
@@ -10,7 +10,7 @@ let focused = address.searchParams.get("focus") ?? "";
 let frame = screen.querySelector("iframe");
 let coming = null;
 let asked = 0;
-let wanted = null; // a page that was not there when it was asked for; there may be one once something is saved
+let wanted = null; // a requested page that did not exist; it may exist after a save
 
 const fullSize = panel.querySelector("[data-preview-size]");
 const stepOf = (url) => url.pathname.split("/").at(-2);
@@ -46,17 +46,17 @@ function swap(next, keepsPlace) {
   if (wasInside) frame.focus();
   coming = null;
   watch();
-  focusTell(); // another field may have been chosen while this page came
+  focusTell(); // another field may have been chosen while this page loaded
   wanted = address.pathname === frame.contentWindow.location.pathname ? null : address;
   inside();
 }
 
-// A page hears nothing before its script runs, which it has when it is loaded.
+// Messages before the page's script runs are lost; it has run once the page is loaded.
 function focusTell() {
   if (focused) frame.contentWindow?.postMessage({ focus: focused }, location.origin);
 }
 
-// Whoever goes on inside the phone goes on in its tabs.
+// Navigation inside the phone updates its tabs.
 function watch() {
   frame.addEventListener("load", () => {
     wanted = null;
@@ -64,7 +64,7 @@ function watch() {
   });
 }
 
-// What is shown may be another page than was asked for: a study without questions has no page of them.
+// The displayed page can differ from the requested one: a study without questions has no page for them.
 function inside() {
   const shown = new URL(frame.contentWindow.location.href);
   if (shown.pathname === address.pathname || !shown.pathname.includes("/preview/")) return;
@@ -73,7 +73,7 @@ function inside() {
   tabsFollow();
 }
 
-// The tabs of the step that is shown are the server's: they say which pages it has.
+// The server renders the tabs of the displayed step, because it knows the step's pages.
 async function tabsFollow() {
   const page = new URL(location.href);
   page.searchParams.set("preview", stepOf(address));
@@ -87,7 +87,7 @@ async function tabsFollow() {
   const answer = await fetch(page, { headers: { Accept: "text/html" } });
   if (!answer.ok) return;
   const text = await answer.text();
-  if (mine !== asked) return; // another one is on its way
+  if (mine !== asked) return; // another request is pending
   const made = new DOMParser().parseFromString(text, "text/html");
   const tabs = made.querySelector("[data-preview-tabs]");
   if (!tabs) return;
@@ -124,8 +124,8 @@ function outline(name) {
   frame.contentWindow?.postMessage({ focus: name }, location.origin);
 }
 
-// A field says by `data-preview-field` and `data-preview-step`, on itself or around it, what it changes where;
-// else its name does.
+// `data-preview-field` and `data-preview-step`, on a field or an ancestor, say what the field changes and where;
+// otherwise its name does.
 document.addEventListener("focusin", ({ target }) => {
   if (panel.contains(target) || !target.closest("main")) return;
   const name = target.closest("[data-preview-field]")?.dataset.previewField ?? target.name ?? "";
@@ -134,7 +134,7 @@ document.addEventListener("focusin", ({ target }) => {
   outline(name);
   const next = new URL(address);
   next.pathname = next.pathname.replace(/[^/]+\/$/, `${step}/`);
-  // The codes and ways back of each outcome stand on its own page.
+  // Each outcome's codes and return links are shown on its own page.
   const outcome = /^(?:code|link)_(.+)$/.exec(name)?.[1];
   if (outcome) next.searchParams.set("outcome", outcome);
   else if (step !== stepOf(address)) {
@@ -152,7 +152,7 @@ document.addEventListener("focusin", ({ target }) => {
   tabsFollow();
 });
 
-// Of a factor's level that is edited its texts are shown: by the numbers of the factor and of its card.
+// For an edited level of a factor, show its texts: identified by the numbers of the factor and the card.
 function levelOf(target) {
   const card = target.closest('[data-list^="levels"] > [data-card]');
   if (!card) return "";
@@ -160,14 +160,14 @@ function levelOf(target) {
   return `${card.parentElement.dataset.list.replace("levels", "")}.${cards.indexOf(card) + 1}`;
 }
 
-// The builder says when something was saved. The tabs may be from before, when there was no such page.
+// The builder reports a save. The tabs may be older than the page.
 document.addEventListener("build:saved", () => {
   load(wanted ?? address, { still: true });
   const tab = [...panel.querySelectorAll("[data-preview-tabs] [aria-current]")].at(-1);
   if (!tab || stepOf(new URL(tab.dataset.address, location.href)) !== stepOf(address)) tabsFollow();
 });
 
-// Phones: the whole window, until it is closed.
+// On phones: full screen until closed.
 const opener = document.querySelector("[data-preview-open]");
 const place = document.createComment("preview");
 opener.addEventListener("click", (event) => {

@@ -1,7 +1,7 @@
-// The questions of a study: what their cards (cards.js) say of themselves, and the words of a scale's points.
+// A study's questions: titles of their cards (cards.js), and labels of scale points.
 import { field, fill, form, words } from "./cards.js";
 
-// What a card says of itself follows what is written in it.
+// A card's title follows its content.
 form.addEventListener("input", ({ target }) => {
   const card = target.closest("[data-card]");
   if (!card) return;
@@ -20,7 +20,7 @@ function pillFollow(card) {
   pill.textContent = field(card, "required").checked ? what : fill(words.optional, { what });
 }
 
-// Other points have other words: those that were written for a point stay with it.
+// Other points have other labels: labels entered for a point stay with it.
 function spanFollow(card) {
   const [low, high] = field(card, "span").value.split(":").map(Number);
   const last = field(card, "high_words").closest("[data-field]");
@@ -45,7 +45,7 @@ function spanFollow(card) {
   place.replaceChildren(...boxes);
 }
 
-// Keys are made by the server where nobody has written one.
+// The server creates keys that were not entered.
 document.addEventListener("build:saved", ({ detail }) => {
   for (const [prefix, key] of Object.entries(detail.keys ?? {})) {
     const card = document.getElementById(`card-${prefix}`);
@@ -58,7 +58,7 @@ document.addEventListener("build:saved", ({ detail }) => {
     }
     card.dataset.previewField = key;
   }
-  // The question that is being written has just got its name: the preview outlines it from now on.
+  // The edited question now has its name: outline it in the preview.
   const now = document.activeElement;
   if (now?.closest("[data-card]")) now.dispatchEvent(new FocusEvent("focusin", { bubbles: true }));
 });

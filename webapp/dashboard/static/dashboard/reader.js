@@ -1,4 +1,4 @@
-// The reader: J and K go from turn to turn, arrows from conversation to conversation.
+// The reader: J and K move between turns, arrows between conversations.
 import { copyButtonsAdd } from "../core/markdown.js";
 
 const STORED = "confab-reader-keys";
@@ -7,10 +7,10 @@ let list = null;
 try {
   keysAreOn = localStorage.getItem(STORED) !== "off";
 } catch {
-  // Without storage the choice holds for this page.
+  // Without storage the choice applies to this page only.
 }
 
-// Single keys act only where they are switched on and nobody types or works a control of its own.
+// Single keys work only if they are switched on and no control or text field has the focus.
 export function readerKeysMayAct(event) {
   if (!keysAreOn || event.altKey || event.ctrlKey || event.metaKey || event.defaultPrevented) return false;
   return !event.target.closest?.("input, textarea, select, [contenteditable], dialog");
@@ -36,7 +36,7 @@ function choose(turn) {
   turn.scrollIntoView({ block: "nearest" });
 }
 
-// Take up the turns of a page, or of a part of it that was put in place of another.
+// Set up the turns of a page, or of a replaced part of it.
 export function readerStart(root = document) {
   list = root.querySelector("[data-turns]");
   copyButtonsAdd(root);
@@ -71,6 +71,6 @@ document.addEventListener("keydown", (event) => {
     choose(turns[now + step]);
   }
   const way = { ArrowLeft: "[data-previous]", ArrowRight: "[data-next]" }[event.key];
-  // Within the list, arrows are the list's.
+  // Inside the list, arrow keys belong to the list.
   if (way && !event.target.closest?.("[data-rows], [role=region], table")) document.querySelector(way)?.click();
 });

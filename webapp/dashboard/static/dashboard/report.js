@@ -10,7 +10,7 @@ addEventListener("afterprint", () => {
   while (opened.length) opened.pop().open = false;
 });
 
-// A table in LaTeX or Markdown stands in the link before its button; without a clipboard the link alone is there.
+// The link before the button contains the table in LaTeX or Markdown; without a clipboard only the link is shown.
 function takesStart(root) {
   for (const button of navigator.clipboard ? root.querySelectorAll("[data-take]") : []) {
     button.hidden = false;

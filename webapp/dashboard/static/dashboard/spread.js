@@ -1,4 +1,5 @@
-// A range of a number: two sliders over its bars, beside the two fields, which count. Without script there are the fields alone.
+// Range of a number: two sliders over a histogram, next to two fields, which are submitted. Without scripts there are
+// only the fields.
 export function spreadStart(form) {
   const here = form.querySelector("[data-spread-here]");
   const number = form.elements.number;
@@ -7,7 +8,7 @@ export function spreadStart(form) {
 
   const read = (field) => (field.value.trim() === "" ? NaN : Number(field.value.replace(",", ".").replace("−", "-")));
 
-  // Bars within the range are filled; a slider stands where its field says, or at the end that is left open.
+  // Fill the bars within the range; a slider is at its field's value, or at the end if that is empty.
   const show = () => {
     const low = read(fields.low);
     const high = read(fields.high);
@@ -47,13 +48,13 @@ export function spreadStart(form) {
       here.hidden = false;
       show();
     } catch (error) {
-      if (error.name !== "AbortError") here.hidden = true; // the fields do without
+      if (error.name !== "AbortError") here.hidden = true; // the fields work without it
     }
   };
 
   here.addEventListener("input", slid);
   for (const field of Object.values(fields)) field.addEventListener("input", show);
-  // The fields say what the search asks of the number that is chosen.
+  // The fields show the search's range of the selected number.
   number.addEventListener("input", () => {
     for (const [end, field] of Object.entries(fields)) field.value = number.selectedOptions[0].dataset[end];
     ask();

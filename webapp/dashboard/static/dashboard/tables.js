@@ -40,7 +40,7 @@ function sortable(table) {
       const body = table.tBodies[0];
       const rows = [...body.rows].map((row) => [value(row.cells[column]), row]);
       rows.sort(([a], [b]) => {
-        if (a === null || b === null) return (a === null) - (b === null); // nothing goes last, both ways
+        if (a === null || b === null) return (a === null) - (b === null); // missing values come last in both orders
         const order = typeof a === "number" ? a - b : a.localeCompare(b);
         return up ? order : -order;
       });

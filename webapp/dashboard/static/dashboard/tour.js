@@ -1,7 +1,7 @@
-// The tour: one step at a time beside the part of the page that it speaks of. Without this script all steps stand in a list.
+// The tour: one step at a time next to the part of the page that it explains. Without this script all steps are listed.
 import { announce } from "./announce.js";
 
-const KEPT = "confab-tour"; // the step that was reached, for whoever leaves and comes back
+const KEPT = "confab-tour"; // the current step, for users who leave and return
 
 function kept() {
   try {
@@ -15,7 +15,7 @@ function keep(step) {
   try {
     localStorage.setItem(KEPT, String(step));
   } catch {
-    // The browser keeps nothing: the tour begins anew.
+    // The browser stores nothing: the tour starts again.
   }
 }
 
@@ -37,7 +37,7 @@ export function tourStart() {
     const box = shown.getBoundingClientRect();
     const below = box.bottom + 12;
     const room = innerHeight - tour.offsetHeight - 16;
-    // Below what it speaks of, above it where there is no room, else at the bottom of the window.
+    // Below the explained part, above it if there is no room, otherwise at the bottom of the window.
     const above = box.top - tour.offsetHeight - 12;
     tour.style.top = `${below <= room ? below : above >= 16 ? above : Math.max(16, room)}px`;
     const widest = document.documentElement.clientWidth - tour.offsetWidth - 16;

@@ -1,4 +1,4 @@
-// The try-it chat: turns live in this page only, every reply is asked for with the whole context.
+// The test chat: turns exist only in this page, and every request contains all of them.
 const log = document.querySelector("[data-try]");
 const list = log?.querySelector("ol");
 if (log) {

@@ -1,4 +1,5 @@
-// The workbench: rows open beside the list without leaving it; the list is one stop of Tab, arrows go through it.
+// The conversation browser: rows open next to the list; Tab treats the list as one stop, and arrow keys move through
+// it.
 import { readerKeysMayAct, readerStart } from "./reader.js";
 import { formsStart } from "./forms.js";
 import { narrowStart } from "./narrow.js";
@@ -6,7 +7,7 @@ import { spreadStart } from "./spread.js";
 
 const bench = document.querySelector("[data-workbench]");
 const wide = matchMedia("(min-width: 1001px)");
-const roomy = matchMedia("(min-width: 1880px)"); // tags and notes have a column of their own
+const roomy = matchMedia("(min-width: 1880px)"); // tags and notes have their own column
 
 if (bench) {
   const rows = () => [...bench.querySelectorAll("[data-row]")];
@@ -35,7 +36,7 @@ if (bench) {
   roomy.addEventListener("change", unfold);
   unfold();
 
-  // The page is asked for as a link would, and its reader takes the place of this one: nothing else moves.
+  // Request the page like a link, and replace only the reader: nothing else moves.
   const open = async (href, remember = true) => {
     asking?.abort();
     asking = new AbortController();
@@ -63,7 +64,7 @@ if (bench) {
       unfold();
       readerStart(box);
       formsStart(box);
-      // Whoever went on from a turn or a button of the reader is at the same of the conversation that came.
+      // If a turn or button of the reader had the focus, focus the same one in the new conversation.
       if (inReader) {
         const places = [held ? `[${held}]` : ".is-chosen [data-turn-link]", "[data-turn-link]"];
         places.map((place) => box.querySelector(place)).find(Boolean)?.focus();
@@ -79,7 +80,7 @@ if (bench) {
   };
 
   const current = rove();
-  if (current?.closest("[data-held]")) current.focus({ preventScroll: true }); // the other conversation is chosen there
+  if (current?.closest("[data-held]")) current.focus({ preventScroll: true }); // the other conversation is selected there
   bench.addEventListener("click", (event) => {
     const link = event.target.closest("[data-row], [data-next], [data-previous]");
     if (!link || link.closest("[data-held]") || !wide.matches || event.metaKey || event.ctrlKey || event.shiftKey || event.button) return;
@@ -98,7 +99,7 @@ if (bench) {
     for (const row of all) row.tabIndex = row === all[to] ? 0 : -1;
   });
 
-  // From the line of the search one arrow leads into what it found.
+  // From the search field, the down arrow moves to the results.
   bench.querySelector("[data-line]")?.addEventListener("keydown", (event) => {
     const row = rows().find((one) => one.tabIndex === 0);
     if (event.key !== "ArrowDown" || !row) return;
@@ -112,7 +113,7 @@ if (bench) {
       "/": () => bench.querySelector("[data-line]").focus(),
       s: () => {
         const star = bench.querySelector("[data-star]");
-        star?.focus(); // the page that comes begins there, so that its new state is read
+        star?.focus(); // the new page starts there, so that its new state is announced
         star?.click();
       },
       t: () => {
@@ -124,13 +125,13 @@ if (bench) {
     }[event.key.toLowerCase()];
     if (!act) return;
     event.preventDefault();
-    coming.then(act); // of the conversation that was opened last, also where it is still on its way
+    coming.then(act); // for the conversation opened last, even if it is still loading
   });
 
-  // A step within the page, such as the link to its content, is no other conversation.
+  // A jump within the page, such as the skip link, is not another conversation.
   addEventListener("popstate", () => asked() !== shown && location.reload());
 
-  // What the actions are about: the ticked rows, or all of the list.
+  // Target of the actions: the ticked rows, or the whole list.
   for (const form of bench.querySelectorAll("[data-select]")) {
     const status = form.querySelector("[data-selected]");
     const usual = status.textContent;
@@ -155,7 +156,7 @@ if (bench) {
     narrowStart(form);
   }
 
-  // Six columns at most: the others are closed once six are chosen.
+  // At most six columns: the others are disabled once six are selected.
   for (const form of bench.querySelectorAll("[data-columns]")) {
     const boxes = [...form.querySelectorAll("[type=checkbox]")];
     const limit = () => {

@@ -39,7 +39,7 @@ const sides = [...document.querySelectorAll("[data-side]")].map(({ dataset }) =>
   connected: false,
   loaded: false,
   due: null,
-  can: null, // the ways on after its bot failed
+  can: null, // the options after its bot failed
   acknowledged: false,
 }));
 const all = (test) => sides.every(test);
@@ -240,7 +240,7 @@ const handlers = {
   },
 };
 
-// Where replies are picked and one chatbot has failed, the chat goes on with the other one's reply.
+// If replies are picked and one chatbot has failed, the chat continues with the other one's reply.
 function goOnAlone() {
   const failed = picks && sides.find((side) => side.can && side.due !== null);
   const other = failed && sides.find((side) => !side.can && side.due === null);
@@ -253,7 +253,7 @@ function sendAgain() {
   warn(words.unavailable);
 }
 
-// One chat refused the message. If the other has it, it is brought there later; else its text goes back into the box.
+// One chat refused the message. If the other has it, it is delivered later; otherwise its text goes back into the box.
 function refused(side, code) {
   if (code === "too_fast" || some((one) => one !== side && one.acknowledged)) {
     sendAgain();

@@ -10,7 +10,7 @@ let isFetching = false;
 
 export const asideDue = () => Boolean(place.firstElementChild);
 
-// After `n` answered messages: fetch the question that is due by now, once nothing is under way.
+// After `n` answered messages: fetch the due question once nothing is pending.
 export async function asideFollow(n, { isQuiet, onShown }) {
   if (isFetching || asideDue() || !isQuiet || !asks.some((after) => n >= after)) return;
   isFetching = true;

@@ -28,15 +28,15 @@ function draftLoad(form, fields) {
   }
 }
 
-// What is chosen or written stays in this tab. It is at least as new as what the server gives back of a form that it
-// could not take, but older than what it shows as saved once the form was sent.
+// Answers typed or selected stay in this tab. They are at least as new as those in a rejected form, but older than
+// those that the server shows as saved.
 function draftWire(form) {
   const key = draftKey(form);
   const store = (isSent) => {
     const fields = [...new FormData(form)].filter(([name]) => isOwn(name));
     kept.set(key, JSON.stringify({ fields, isSent }));
   };
-  // The browser's own memory of the form is older, and Chromium would put it over the draft.
+  // The browser's own restored form is older, and Chromium would overwrite the draft with it.
   form.autocomplete = "off";
   const draft = JSON.parse(kept.get(key) || "null");
   if (draft && !(draft.isSent && form.dataset.saved !== undefined)) draftLoad(form, draft.fields);
@@ -44,7 +44,7 @@ function draftWire(form) {
   form.addEventListener("submit", () => store(true));
 }
 
-// A question with a condition is shown while an answer to the one that it depends on meets it; the server decides alike.
+// A conditional question is shown while its condition holds; the server decides in the same way.
 function conditionsWire(form) {
   const boxes = [...form.querySelectorAll("[data-show-when]")];
   const follow = () => {

@@ -1,5 +1,5 @@
-// The chat page. The server's rows are the truth: after every connection `history` says how things
-// stand, frames may come twice or not at all, and everything is keyed by turn.
+// The chat page. The server's rows are authoritative: after every connection `history` gives the state, frames may
+// arrive twice or not at all, and everything is keyed by turn.
 
 import { asideDue, asideFollow } from "./aside.js";
 import { Composer } from "./composer.js";
@@ -20,12 +20,12 @@ const nMax = Number(main.dataset.maxExchanges);
 const storeKey = `confab.${main.dataset.conversation}`;
 
 const state = { connected: false, loaded: false, due: null, failed: false, canRate: false, ended: false };
-// Where the partner is a person: "waiting" for one, "here", or "ended"; else "".
+// If the partner is a person: "waiting" for one, "here", or "ended"; otherwise "".
 const partner = { state: main.dataset.person === undefined ? "" : "waiting", writesFirst: true };
 const outbox = new Outbox(`${storeKey}.outbox`);
 const time = new ChatTime(words, () => update());
 
-// Where a study asks for it, some replies are marked here.
+// In some studies, participants label replies here.
 const marks = new Map(); // turn -> Marks
 function marksAdd(node, turn) {
   const wanted = main.dataset.marks;
@@ -143,7 +143,7 @@ const handlers = {
     socket.settled();
     banner.back(words);
     if (outbox.message) {
-      // Perhaps it is stored and only its acknowledgement was lost: then it is drawn already.
+      // It may be stored although its acknowledgement was lost: then it is already on the page.
       const drawn = log.lastHumanText === outbox.message.text && log.lastHumanText !== before;
       if (drawn) log.waitingEnd();
       else log.waitingShow(outbox.message, false);
@@ -152,7 +152,7 @@ const handlers = {
     if (isFirst) log.toBottom();
     if (state.due !== null) log.typing(state.due);
     byId("loading").hidden = true;
-    // Read aloud only what arrives from now on.
+    // Announce only what arrives from now on.
     if (isFirst) setTimeout(() => list.setAttribute("aria-live", "polite"), 300);
   },
 
@@ -223,9 +223,9 @@ const handlers = {
   error(frame) {
     const { code } = frame;
     if (code === "bot_failed") {
-      if (log.turns.has(frame.turn)) return; // the reply overtook the frame that says it is late
+      if (log.turns.has(frame.turn)) return; // the reply arrived before the frame that reports it as late
       if (frame.reason === "content") {
-        // A filter refused the message: it stays, marked, and another one can be written.
+        // A filter refused the message: it stays, marked, and the participant can write another one.
         log.refuse(frame.turn - 1);
         Object.assign(state, { due: null, failed: false, canRate: frame.can_rate ?? state.canRate });
         log.failure(frame.can, words.refused, { isOurFault: false });
@@ -246,7 +246,7 @@ const handlers = {
       return;
     }
     if (code === "unavailable" && frame.turn === undefined) {
-      // Without a message of ours it was the connection itself, which is tried again.
+      // Without a message of ours the connection itself failed and is retried.
       if (frame.client_id && outbox.holds(frame.client_id)) {
         delivery.again();
         warn(words.unavailable);
@@ -264,7 +264,7 @@ const handlers = {
   },
 };
 
-// Untick what was not stored.
+// Untick labels that were not stored.
 function castRefused() {
   for (const { votes } of log.turns.values()) if (votes?.pending != null) votes.refused();
   for (const box of marks.values()) if (box.pending) box.refused();
@@ -287,7 +287,7 @@ const socket = new Socket(socketAddress(main.dataset.ws, main.dataset.token), {
 
 // Everything outside the conversation is derived from the state.
 function update() {
-  // Who writes second answers with each message, so that a message is an exchange.
+  // The second writer answers with each message, so each message is an exchange.
   const n = partner.writesFirst ? log.nReplies : log.nMessages;
   const isLeft = partner.state === "ended" && state.due === null;
   const isLast = state.loaded && (n >= nMax || time.isOver || isLeft);
@@ -308,11 +308,11 @@ function update() {
   for (let i = 0; i < segments.length; i += 1) {
     segments[i].classList.toggle("on", n * segments.length >= (i + 1) * nMin);
   }
-  // The server refuses a rating while a reply is under way; one that failed holds nobody back.
+  // The server refuses a rating while a reply is pending; a failed one does not prevent it.
   const isOpen = state.canRate || (state.loaded && time.isLimited && time.isEnough(n, nMin, nMax));
   const canRate = isOpen && !isAsked && (!isDue || state.failed);
   const hasEnough = canRate || (state.loaded && time.isEnough(n, nMin, nMax));
-  // The button keeps its place while a reply is under way: nothing jumps with every message.
+  // The button keeps its place while a reply is pending, so that the page does not jump.
   document.body.classList.toggle("can-rate", hasEnough);
   let progress = canRate ? words.can_rate : words.rate_soon;
   const waits = n >= nMin ? plural(words.opens_in, time.leastMinutes) : plural(words.opens_after, nMin - n);

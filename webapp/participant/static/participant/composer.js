@@ -11,7 +11,7 @@ export class Composer {
   constructor({ form, box, button, counter, limit, draftKey, onSend }) {
     Object.assign(this, { form, box, button, counter, limit, draftKey });
     this.composing = false;
-    // On touch keyboards Enter breaks the line, and the button sends.
+    // On touch keyboards Enter inserts a line break, and the button sends.
     this.byTouch = matchMedia("(hover: none) and (pointer: coarse)");
     box.addEventListener("compositionstart", () => {
       this.composing = true;
@@ -53,7 +53,7 @@ export class Composer {
     this.changed();
   }
 
-  // A refused message is put back in front of newer text.
+  // A refused message is inserted before newer text.
   giveBack(text) {
     const now = this.text;
     if (now !== text) this.box.value = now ? `${text}\n${now}` : text;

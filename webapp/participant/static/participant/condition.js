@@ -1,5 +1,5 @@
-// The panel of a chat's condition: open on desktops; on phones until the participant's first message; folded where
-// the window is too low for the panel and the chat.
+// The panel of a chat's condition: open on desktops; on phones until the participant's first message; folded if the
+// window is too low for the panel and the chat.
 
 const panel = document.getElementById("condition");
 const log = document.getElementById("log");

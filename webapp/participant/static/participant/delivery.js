@@ -17,7 +17,7 @@ export const warn = (text) => {
   byId("alert").textContent = text;
 };
 
-// The words for an error frame; `nOver` characters of what stands in the box are too many.
+// The words for an error frame; `nOver` is the number of excess characters in the box.
 export function errorWords(words, { code, retry_after_s: waitS, message }, nOver) {
   if (code === "too_long" && nOver > 0) return plural(words.too_long, nOver);
   if (code === "too_fast") return plural(words.too_fast, Math.ceil(waitS ?? 1));
@@ -25,13 +25,13 @@ export function errorWords(words, { code, retry_after_s: waitS, message }, nOver
   return typeof text === "string" ? text : message;
 }
 
-// Brings the outbox's message to the server: says when it is late, gives up a dead connection, tries again.
+// Delivers the outbox's message: reports delays, abandons a dead connection, and retries.
 export class Delivery {
   #late = 0;
   #dead = 0;
   #again = 0;
 
-  // `send(message)` says whether it could be handed over; `onLate()` shows that it waits, `onDead()` restarts.
+  // `send(message)` returns whether it was handed over; `onLate()` shows that it is waiting, `onDead()` restarts.
   constructor(outbox, { send, onLate, onDead }) {
     Object.assign(this, { outbox, send, onLate, onDead });
   }
@@ -49,14 +49,14 @@ export class Delivery {
     }, DEAD_AFTER_MS);
   }
 
-  // The server could not store it, or cannot say: the message waits here and is sent again.
+  // The server could not store it, or is not sure: the message waits and is sent again.
   again() {
     this.stop();
     this.onLate();
     this.#again = setTimeout(() => this.start(), AGAIN_AFTER_MS * (0.5 + Math.random()));
   }
 
-  // The connection is lost: it must not be ended twice.
+  // The connection is lost: do not close it twice.
   lost() {
     clearTimeout(this.#dead);
   }
@@ -73,7 +73,7 @@ export class Delivery {
 }
 
 // The banner over a page whose connection is lost; of one that was never there, the page says what can be done.
-// `onShow()` shows what follows from it.
+// `onShow()` updates what depends on it.
 export class LostBanner {
   #timer = 0;
   #wasLost = false;

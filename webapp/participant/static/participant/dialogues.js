@@ -1,4 +1,4 @@
-// Two long conversations: side by side where there is room, as tabs on phones. Without this they stand below one another.
+// Two long conversations: side by side if there is room, as tabs on phones. Without scripts one is below the other.
 
 import { kept } from "./page.js";
 
@@ -44,7 +44,7 @@ export function dialoguesWire(box, form) {
     show();
     tabs[current].focus();
   });
-  // Before the page's own listener, which would say that the answers are being saved.
+  // Run before the page's own listener, which would say that the answers are being saved.
   document.addEventListener(
     "submit",
     (event) => {

@@ -1,4 +1,4 @@
-// The link to another device: copy it, or hand it to the device's own way of sharing.
+// The link to another device: copied, or shared by the device's own dialog.
 
 import { byId } from "./page.js";
 

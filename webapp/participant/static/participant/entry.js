@@ -1,5 +1,5 @@
-// Entry: consent first, instructions as a second step of the same page. Without script the two
-// simply stand below each other. Also the refusal page, for its local times.
+// Entry: consent first, instructions as a second step of the same page. Without scripts one is below the other. Also
+// used on the refusal page, for its local times.
 
 import { byId } from "./page.js";
 
@@ -12,7 +12,7 @@ function show(step) {
   document.querySelector(".last p").hidden = false;
 }
 
-// The boxes that must be ticked: of the content notice, where there is one, and of the consent.
+// Boxes that must be ticked: for the content notice, if any, and for the consent.
 const boxes = ["notice", "consent"].map(byId).filter(Boolean);
 
 function ticked(box) {
@@ -75,7 +75,7 @@ if (about && how) {
     else go("about");
   });
   addEventListener("popstate", (event) => go(event.state?.step === "how" ? "how" : "about"));
-  // It stands where Continue stood: the second click of a double click would skip the instructions.
+  // The button is where Continue was: the second click of a double click would skip the instructions.
   byId("start")?.addEventListener("click", (event) => {
     if (event.detail > 1) event.preventDefault();
   });

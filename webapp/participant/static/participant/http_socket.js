@@ -7,21 +7,21 @@ const IDLE_MS = 10000;
 const N_SOON = 8;
 const GIVEN_UP_MS = 20000; // a request without a response
 const SERVER_AWAY = 1013;
-const all = new Set(); // of this page: what is sent to one chat of a pair can change the other
+const all = new Set(); // all sockets of this page: a message to one chat of a pair can change the other
 
 export class HttpSocket extends EventTarget {
-  // `address` of the WebSocket that this takes the place of.
+  // `address` is that of the WebSocket which this replaces.
   constructor(address) {
     super();
     this.readyState = 0;
     this.address = new URL(address);
     this.address.protocol = location.protocol;
     this.address.pathname = this.address.pathname.replace(/\/ws\/(chat\/[^/]+\/)$/, "/$1");
-    this.after = null; // the latest turn that is known; null before the history
+    this.after = null; // the latest known turn; null before the history
     this.due = false;
     this.nLooks = 0;
     this.partner = "";
-    this.passed = new Map(); // type -> the latest frame that tells a state
+    this.passed = new Map(); // type -> the latest frame with a state
     this.queue = Promise.resolve();
     all.add(this);
     this.look();
@@ -36,7 +36,7 @@ export class HttpSocket extends EventTarget {
     this.request("state/");
   }
 
-  // One request after the other, so that frames arrive in order.
+  // One request at a time, so that frames arrive in order.
   request(page, options = {}) {
     this.queue = this.queue.then(() => this.fetch(page, options));
   }

@@ -1,4 +1,4 @@
-// The image of the next message: chosen, stored on the server, shown small, described, removed.
+// The image of the next message: chosen, stored on the server, previewed, described, removed.
 
 import { say, warn } from "./delivery.js";
 import { uuid } from "./outbox.js";
@@ -7,7 +7,7 @@ import { byId, hiddenSet } from "./page.js";
 const MOST_BYTES = 5 * 1024 * 1024;
 const LONGEST_SIDE = 2048;
 
-// A file that the server would refuse for its size is made smaller, such as a telephone's photograph.
+// A file too large for the server is scaled down, such as a photograph from a phone.
 async function shrunk(file) {
   if (file.size <= MOST_BYTES) return file;
   try {
@@ -22,7 +22,7 @@ async function shrunk(file) {
 }
 
 export class ImageChooser {
-  #image = null; // as the server has stored it: {id, url}
+  #image = null; // as stored by the server: {id, url}
   #request = null;
 
   constructor(words) {
@@ -89,7 +89,7 @@ export class ImageChooser {
     hiddenSet(byId("image-chosen"), !image, () => this.file);
   }
 
-  // What the message carries; nothing without an image.
+  // What the message contains; nothing without an image.
   take() {
     if (!this.#image) return {};
     const { id, url } = this.#image;
@@ -98,7 +98,7 @@ export class ImageChooser {
     return { image };
   }
 
-  // The message was refused: its image is beside the box again.
+  // The message was refused: its image is next to the box again.
   giveBack(image) {
     if (image && this.file) this.#show(image, image.description);
   }

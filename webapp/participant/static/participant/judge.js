@@ -32,8 +32,8 @@ if (count) {
   });
 }
 
-// Marks of one reply: “None of these” and the others clear each other, and that is said. J and K go from reply to reply
-// while the focus is in the list.
+// Labels of one reply: “None of these” and the others clear each other, with an announcement. J and K move between
+// replies while the focus is in the list.
 const marking = byId("marking");
 if (marking) {
   const status = byId("marks-status");
@@ -61,10 +61,10 @@ if (marking) {
   });
 }
 
-// Last: what is put back of a draft is told to all of the above.
+// Last: restored drafts notify all of the above.
 askingWire(byId("rating"));
 if (byId("span-text")) spansWire(byId("rating"));
-// Another score than the known one, of a draft, is shown; the known one stays behind its button.
+// A draft's changed score is shown; the known one stays behind its button.
 const score = document.querySelector("input[name=reference_score]:checked");
 if (score && score.value !== note.dataset.known) {
   note.closest(".known-score").querySelector("details").open = true;

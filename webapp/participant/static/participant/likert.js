@@ -10,7 +10,7 @@ export function likertWire(form) {
       if (!radio) return;
       event.preventDefault();
       radio.focus();
-      if (!radio.checked) radio.click(); // what follows a choice hears of it as of any other
+      if (!radio.checked) radio.click(); // a choice triggers the same events as any other
     });
   }
   for (const link of document.querySelectorAll("#summary a")) {

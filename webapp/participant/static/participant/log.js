@@ -12,7 +12,7 @@ const PAINT_EVERY_MS = 100;
 
 const clone = (id) => byId(id).content.firstElementChild.cloneNode(true);
 
-// An image as messages on the page show it.
+// An image as in messages on the page.
 function imageNode({ url, description }) {
   const node = document.createElement("img");
   Object.assign(node, { className: "chat-image", src: url, alt: description });
@@ -22,7 +22,7 @@ function imageNode({ url, description }) {
 export class Log {
   // `box` scrolls and is announced; the list in it keeps the meaning of a list.
   // `onReply(node, turn)` adds what a study asks below a reply.
-  // `inBlocks`: replies are Markdown, and shown by whole blocks.
+  // `inBlocks`: replies are Markdown and shown block by block.
   constructor(box, { pill, onVote, onRetry, onReply = () => {}, inBlocks = false }) {
     this.box = box;
     this.inBlocks = inBlocks;
@@ -31,8 +31,8 @@ export class Log {
     this.onRetry = onRetry;
     this.onReply = onReply;
     this.turns = new Map(); // turn -> {speaker, node, votes}
-    this.waiting = null; // the message not acknowledged yet
-    this.coming = null; // the reply on its way: {turn, node, pieces, html, drawn}
+    this.waiting = null; // the unacknowledged message
+    this.coming = null; // the reply in progress: {turn, node, pieces, html, drawn}
     this.failed = null;
     this.follower = new Follower(box, pill);
   }
@@ -45,7 +45,7 @@ export class Log {
     this.follower.follow();
   }
 
-  // Complete replies; a bot's opening, which is turn 0, replies to nothing.
+  // Complete replies; a bot's opening, which is turn 0, is not a reply.
   get nReplies() {
     let n = 0;
     for (const [turn, entry] of this.turns) n += turn > 0 && entry.speaker === "bot" ? 1 : 0;
@@ -64,7 +64,7 @@ export class Log {
     return last;
   }
 
-  // Everything stored, in order. Partial text goes; what is drawn already stays.
+  // Everything stored, in order. Partial text is removed; complete turns stay.
   history(turns) {
     this.comingEnd();
     this.failureEnd();
@@ -93,7 +93,7 @@ export class Log {
     node.append(clone("tpl-refused"));
   }
 
-  // A message that waits to be sent or acknowledged; `late` says so on it.
+  // A message waiting to be sent or acknowledged; `late` shows it.
   waitingShow({ text, image }, late) {
     if (!this.waiting) {
       this.waiting = clone("tpl-you");
@@ -113,7 +113,7 @@ export class Log {
     this.waiting = null;
   }
 
-  // The message is stored: its bubble becomes turn `turn`, without being drawn anew.
+  // The message is stored: its bubble becomes turn `turn` without being redrawn.
   waitingStored({ turn, text, html }) {
     if (!this.waiting || this.turns.has(turn)) {
       this.waitingEnd();
@@ -232,7 +232,7 @@ export class Log {
   }
 
   // The bot did not answer; the card offers the ways on that the server names.
-  // `title` says more than that the bot did not answer, where more is known.
+  // `title` gives the reason if it is known.
   failure(can, title, { isOurFault = true } = {}) {
     this.comingEnd();
     this.failureEnd();
@@ -264,7 +264,7 @@ export class Log {
     this.comingRelease();
   }
 
-  // Put a stored turn where its number says; almost always that is the end.
+  // Insert a stored turn by its number; almost always that is the end.
   place(node, turn) {
     node.dataset.turn = turn;
     const after = [...this.list.children].find(

@@ -1,11 +1,12 @@
-// Marks under a reply of one's own chat: labels to tick, saved at every change, and taken back if the server refuses.
+// Labels under a reply of the participant's own chat: saved at every change, and reverted if the server refuses.
 
 import { fill } from "./page.js";
 
 const NONE = "_none";
 
 export class Marks {
-  // `box` is the details element with the labels; `cast(turn, marks)` sends and says if it could; `say` is read aloud.
+  // `box` is the details element with the labels; `cast(turn, marks)` sends them and returns whether it could; `say`
+  // announces.
   constructor(box, turn, { words, cast, say }) {
     this.box = box;
     this.turn = turn;
@@ -30,7 +31,7 @@ export class Marks {
     return this.boxes.filter((box) => box.checked).map((box) => box.value);
   }
 
-  // “None of these” and the labels clear each other; returns what to say of it.
+  // “None of these” and the labels clear each other; returns the announcement.
   clear(target) {
     const isNone = target.value === NONE;
     const others = this.boxes.filter((box) => box.checked && (box.value === NONE) !== isNone);

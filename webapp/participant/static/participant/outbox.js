@@ -1,5 +1,5 @@
-// The one message that is not acknowledged yet. It outlives a reload, and is sent again with the
-// same client_id, which the server takes for the same message.
+// The single unacknowledged message. It survives a reload, and is sent again with the same client_id, by which the
+// server recognises it.
 
 import { kept } from "./page.js";
 
@@ -20,7 +20,7 @@ export class Outbox {
     this.message = text ? JSON.parse(text) : null;
   }
 
-  // `more` is what else goes with it, such as how it was typed.
+  // `more` is sent with it, such as typing counts.
   put(text, more = {}) {
     this.message = { type: "message", client_id: uuid(), text, ...more };
     kept.set(this.key, JSON.stringify(this.message));

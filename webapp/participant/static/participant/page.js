@@ -49,7 +49,8 @@ export function keptClear() {
 
 export const byId = (id) => document.getElementById(id);
 
-// Hide or show a part of the page. If the focus was in it, it moves to what `next()` returns: nobody begins again at the top.
+// Hide or show a part of the page. If it had the focus, move the focus to what `next()` returns, not to the top of the
+// page.
 export function hiddenSet(part, isHidden, next) {
   const hadFocus = isHidden && part.contains(document.activeElement);
   part.hidden = isHidden;
@@ -110,7 +111,7 @@ function timesLocalise() {
   };
   for (const time of document.querySelectorAll("time[data-local]")) {
     const at = new Date(time.dateTime);
-    // Digits as everywhere on the page: codes and scales have no others.
+    // Digits as everywhere on the page, because codes and scales use no others.
     time.textContent = new Intl.DateTimeFormat(document.documentElement.lang, {
       ...styles[time.dataset.local],
       numberingSystem: "latn",
@@ -135,13 +136,13 @@ export function busyWire(within = document) {
       }
     });
   }
-  // Back from the page cache the forms may be sent again.
+  // After returning through the page cache, forms can be submitted again.
   addEventListener("pageshow", (event) => {
     if (event.persisted) location.reload();
   });
 }
 
-// A message to the researchers is sent from its dialog, without another page.
+// A message to the researchers is sent from its dialog, without loading another page.
 function messageFormWire() {
   const form = document.querySelector("dialog .message-form");
   form?.addEventListener("submit", async (event) => {
@@ -164,14 +165,14 @@ function messageFormWire() {
   });
 }
 
-// A page that answers a form, because something was missing, counts from now on as one that was asked for. Or the back
-// button and a reload would end at the browser's own page about sending the form again.
+// A page returned for an incomplete form becomes an ordinary page in the history. Otherwise the back button and a
+// reload would show the browser's own question about resubmitting the form.
 function answerMadeVisit() {
   history.replaceState(history.state, "", location.href);
 }
 
-// A browser that translates the page changes what is rated. That is stored, once for each page: Google's translator and
-// Firefox change the language of the document, Edge marks its elements.
+// A browser that translates the page changes what is rated. Store this once per page: Google's translator and Firefox
+// change the document's language, Edge marks its elements.
 function translationWatch() {
   const address = document.querySelector("[data-translated]")?.dataset.translated;
   const root = document.documentElement;

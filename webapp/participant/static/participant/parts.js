@@ -1,4 +1,4 @@
-// Everything that a chat needs, loaded on the consent page: what cannot be loaded or read here would fail there.
+// Everything that a chat needs, loaded on the consent page, so that loading and syntax errors appear there.
 
 import "./aside.js";
 import "./composer.js";

@@ -1,4 +1,4 @@
-// Everything that an arena needs, as `parts.js` for a chat.
+// Everything that an arena needs, like `parts.js` for a chat.
 
 import "./aside.js";
 import "./composer.js";

@@ -1,5 +1,5 @@
-// Picking one of two replies at every turn: both stand side by side with a button each, in an order that is drawn, and
-// the chat goes on with the one that was picked. The other one is hidden then.
+// Picking one of two replies at every turn: both are side by side with a button each, in random order, and the chat
+// continues with the picked one. The other one is then hidden.
 
 import { byId, fill } from "./page.js";
 
@@ -15,13 +15,13 @@ export class Picks {
     return this.sides.every((side) => round.replies[side].text !== null) && !round.held;
   }
 
-  // The round whose reply is to be picked; undefined if none is.
+  // The round that awaits a pick; undefined if none does.
   get due() {
     const last = this.rounds.rounds[this.rounds.rounds.length - 1];
     return last && this.isComplete(last) && !last.picked ? last : undefined;
   }
 
-  // Buttons stand in the round that is due.
+  // The round that awaits a pick has buttons.
   show() {
     const round = this.due;
     if (!round || round.node.querySelector(".pick")) return;
@@ -40,7 +40,7 @@ export class Picks {
     this.rounds.follower.follow();
   }
 
-  // A pick is stored: the chat goes on with this side's reply.
+  // A pick is stored: the chat continues with this side's reply.
   stored(side, turn) {
     const round = this.rounds.rounds.find((one) => one.replies[side].turn === turn);
     if (!round) return;
@@ -48,7 +48,7 @@ export class Picks {
     this.settle(round);
   }
 
-  // Once both replies are here, the one that was not picked goes, and so do the buttons.
+  // Once both replies are complete, remove the one that was not picked, and the buttons.
   settle(round) {
     if (!round.picked || !this.isComplete(round)) return;
     for (const button of round.node.querySelectorAll(".pick")) button.remove();
@@ -62,10 +62,10 @@ export class Picks {
     this.rounds.follower.follow();
   }
 
-  // Everything that is known by now is shown.
+  // Show everything known so far.
   follow() {
     const { opening } = this.rounds;
-    if (opening) this.settle(Object.assign(opening, { picked: this.sides[0] })); // both chats have the same
+    if (opening) this.settle(Object.assign(opening, { picked: this.sides[0] })); // both chats have the same opening
     for (const round of this.rounds.rounds) this.settle(round);
     this.show();
   }

@@ -1,4 +1,4 @@
-// The pieces of a reply on its way, joined as they come. Offset 0 starts it; a gap means: wait for the whole reply.
+// The pieces of a reply in progress, joined as they arrive. Offset 0 starts it; after a gap, wait for the whole reply.
 
 export class Pieces {
   constructor() {
@@ -7,7 +7,7 @@ export class Pieces {
     this.broken = true; // until its beginning is here
   }
 
-  // Take a piece and say whether there is more to draw than before.
+  // Add a piece and return whether there is more to draw.
   add({ offset, text }) {
     if (offset === 0) {
       this.text = "";

@@ -1,6 +1,5 @@
-// In front of a participant's page that is only looked at: nothing is sent, kept or followed outside, the
-// focus stays where the researcher writes, and a chat talks to itself. The policy of the page forbids
-// forms and connections besides.
+// Loaded first in a previewed participant's page: nothing is sent, stored or followed outside, the focus stays where
+// the researcher is editing, and a chat talks to itself. The page's policy also forbids forms and connections.
 
 import { SampleSocket } from "./preview_socket.js";
 
@@ -10,15 +9,15 @@ const isFramed = window.parent !== window;
 SampleSocket.told = told;
 window.WebSocket = SampleSocket;
 
-// A report is taken as if it were stored.
+// A report is accepted as if it were stored.
 window.fetch = async () => new Response('{"saved": true}');
 
-// Nothing that is typed here stays in the browser, and no step in here is one of the browser's Back button.
+// Nothing typed here stays in the browser, and navigation here adds no history entries.
 Storage.prototype.setItem = () => {};
 Storage.prototype.getItem = () => null;
 History.prototype.pushState = () => {};
 
-// A page that is shown beside a form must not take the focus from it; one that is used may move it.
+// A page displayed next to a form must not take its focus; a page in use may move it.
 let isUsed = !isFramed;
 for (const kind of ["pointerdown", "keydown"]) {
   addEventListener(kind, (event) => { isUsed ||= event.isTrusted; }, { capture: true });
@@ -49,7 +48,7 @@ document.addEventListener("submit", (event) => {
   if (next) go(next);
 });
 
-// What is edited beside it: a value marked by `data-field`, or a question by its key.
+// The field edited next to it: a value marked by `data-field`, or a question by its key.
 function found(name) {
   const value = CSS.escape(name);
   return (
@@ -67,7 +66,7 @@ function outline(name) {
   const section = element.closest("#about, #how");
   if (section?.hidden) show(section.id);
   element.classList.add("preview-edited");
-  // Not by scrollIntoView, which would move the page around the frame too.
+  // Not scrollIntoView, which would also scroll the page around the frame.
   const box = element.getBoundingClientRect();
   const top = Math.max(0, scrollY + box.top - Math.max(16, (innerHeight - box.height) / 2));
   scrollTo(0, top);

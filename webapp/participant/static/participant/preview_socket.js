@@ -1,4 +1,4 @@
-// A chat's socket in a preview: speaks the frames of the real one, from a short sample, and sends nothing.
+// A chat's socket in a preview: emits the real one's frames from a short sample, and sends nothing.
 
 const PIECE_MS = 90;
 const THINKING_MS = 900;
@@ -32,7 +32,7 @@ export class SampleSocket extends EventTarget {
       speaker: isBot(turn) ? "bot" : "human",
       text,
       vote: 0,
-      ...(turn && isBot(turn) && turn < nShown - 1 ? { goes_on: true } : {}), // where replies are picked
+      ...(turn && isBot(turn) && turn < nShown - 1 ? { goes_on: true } : {}), // if replies are picked
     }));
     const pending = isBot(nShown) ? { turn: nShown } : null;
     this.tell({ type: "history", turns: this.turns, can_rate: this.canRate, pending, time: this.told.time });
@@ -54,7 +54,7 @@ export class SampleSocket extends EventTarget {
     this.answer();
   }
 
-  // The next reply of the sample comes word by word, as from a chatbot.
+  // The next reply of the sample arrives word by word, as from a chatbot.
   answer() {
     const turn = this.turns.length;
     const replies = this.told.talk.filter((_, i) => i % 2);

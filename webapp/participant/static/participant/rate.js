@@ -1,4 +1,4 @@
-// The rating form beside its conversation, whose votes are still open.
+// The rating form next to its conversation, in which voting is still possible.
 
 import { askingWire } from "./asking.js";
 import { byId } from "./page.js";
@@ -9,7 +9,7 @@ import { Votes } from "./votes.js";
 const main = byId("main");
 reportsOpen();
 
-// Beside the form on wide windows, folded above it on phones.
+// Next to the form on wide windows, folded above it on phones.
 const fold = byId("conversation");
 const wide = matchMedia("(min-width: 700px)");
 function foldFollow() {
@@ -21,7 +21,7 @@ foldFollow();
 
 askingWire(byId("rating"));
 
-// Votes by the chat's own socket. Without it the form works all the same.
+// Votes use the chat's own socket. The form also works without it.
 const groups = new Map();
 const say = (text) => {
   byId("status").textContent = text;

@@ -1,11 +1,11 @@
-// “Report this reply”: links marked by `data-report` open one dialog, whose form is sent without leaving the page.
+// “Report this reply”: links marked by `data-report` open a dialog whose form is sent without leaving the page.
 
 import { byId, dialogOpen, dialogClose } from "./page.js";
 
 let opener = null;
 let markSent = () => {};
 
-// What the reply says stands in the dialog, so that nobody reports another one by mistake.
+// The dialog quotes the reply, so that participants do not report another one by mistake.
 function saidShow(link) {
   const around = link.closest("[data-reply-text], li, .msg, section");
   const lines = [...around.querySelectorAll("[data-line]")];
@@ -63,7 +63,7 @@ async function send(form) {
   byId("report-sent").querySelector("button").focus();
 }
 
-// Open the dialog instead of the links; `mark` is called with the link of a report that was sent.
+// Open the dialog instead of following links; `mark` is called with the link of a sent report.
 export function reportWire(mark) {
   markSent = mark;
   const dialog = byId("report");

@@ -1,8 +1,8 @@
-// The links “Report” beside replies. They lead to a page; `report.js` opens a dialog instead, where it could be loaded.
+// The “Report” links next to replies. They lead to a page; if `report.js` is loaded, it opens a dialog instead.
 
 import { byId } from "./page.js";
 
-// The link beside a reply that came by a socket; null where the study takes no reports.
+// The link next to a reply that arrived by a socket; null if the study allows no reports.
 export function reportLink(address, turn, isReported) {
   const link = document.getElementById("tpl-report")?.content.firstElementChild.cloneNode(true);
   if (!link || !address) return null;
@@ -22,8 +22,8 @@ function markDone(link) {
   link.setAttribute("aria-label", doneLabel);
 }
 
-// Without the module, reports are written on a page of their own. It does not import this one: names of static files
-// contain a digest of their content, which two files that name each other cannot have.
+// Without the module, reports are written on a separate page. It does not import this one: names of static files
+// contain a digest of their content, so two files cannot name each other.
 export const reportsOpen = () =>
   import("./report.js").then(
     ({ reportWire }) => reportWire(markDone),

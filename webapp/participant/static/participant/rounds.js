@@ -16,44 +16,42 @@ const roundOfMessage = (turn) => Math.floor(turn / 2);
 const roundOfReply = (turn) => Math.floor((turn - 1) / 2);
 
 export class Rounds {
-  // `sides` are their letters in order; `speakers` says what to call each.
-  // `inBlocks`: replies are Markdown, and shown by whole blocks. `firsts`: for each round the number of the side that
-  // stands first, where that is drawn; sides are then called by their places, 1 and 2.
+  // `sides` are their letters in order; `speakers` are their displayed names.
   constructor(list, { frame, pill, sides, speakers, slowWords, onRead, inBlocks, firsts }) {
     Object.assign(this, { list, sides, speakers, slowWords, onRead, inBlocks, firsts });
     this.follower = new Follower(frame, pill);
     this.opening = null; // the bots' opening lines, turn 0; a round without a message, and none of `rounds`
     this.rounds = []; // {node, human, held, broken, toldTo, replies: {side: {node, bubble, text, html, pieces, blocks, paint, slow}}}
     this.waiting = null; // the message that is not stored yet
-    this.nRead = null; // replies read aloud, in order; null until the history is drawn
+    this.nRead = null; // replies announced, in order; null until the history is drawn
   }
 
-  // The sides of a round, the first one first.
+  // The sides of a round, in display order.
   order(number) {
     return this.firsts?.[number] === "1" ? [...this.sides].reverse() : this.sides;
   }
 
-  // What the side at a place of a round is called.
+  // Name of the side at a position of a round.
   label(side, place) {
     return this.firsts ? String(place + 1) : side;
   }
 
-  // The reply of a side with this number; undefined before its round is here.
+  // A side's reply with this number; undefined before its round exists.
   replyAt(side, turn) {
     return this.rounds[roundOfReply(turn)]?.replies[side];
   }
 
-  // How many replies of a side are complete.
+  // Number of complete replies of a side.
   nReplies(side) {
     return this.rounds.filter((round) => round.replies[side].text !== null).length;
   }
 
-  // The messages that a side has, by their texts.
+  // The messages of a side, by text.
   saidTo(side) {
     return this.rounds.filter((round) => round.toldTo.has(side)).map((round) => round.human);
   }
 
-  // Everything stored of a side. Partial text goes; what is drawn already stays.
+  // Everything stored of a side. Partial text is removed; complete turns stay.
   history(side, turns) {
     for (const round of this.rounds) this.replyStop(round.replies[side]);
     for (const { turn, speaker, text, html, trace } of turns) {
@@ -62,7 +60,7 @@ export class Rounds {
     }
   }
 
-  // From now on what is complete is read aloud.
+  // From now on, complete replies are announced.
   readFromHere() {
     this.nRead ??= this.inOrder().length;
   }
@@ -74,7 +72,7 @@ export class Rounds {
       this.waitingRelease(node);
       const replies = this.repliesAdd(node, number);
       if (!node.isConnected) this.list.append(node);
-      // Whether the page was left while a reply was late or had failed is not known yet.
+      // It is not yet known whether the page was left while a reply was late or had failed.
       const held = this.nRead === null;
       this.rounds.push({ number, node, human: "", held, broken: new Set(), toldTo: new Set(), replies });
     }
@@ -142,8 +140,8 @@ export class Rounds {
     this.waiting = null;
   }
 
-  // A reply is due: dots until its first piece, for both in a round that is held. While the other one has failed there
-  // are none: what is late does not change what the page tells.
+  // A reply is due: dots until its first piece, for both sides in a held round. While the other side has failed there
+  // are none, so that delays do not reveal which one failed.
   typing(side, turn) {
     const round = this.round(roundOfReply(turn));
     round.broken.delete(side);
@@ -221,7 +219,7 @@ export class Rounds {
     this.follower.arrived();
   }
 
-  // Nothing more comes of this reply for now: its dots and half a text go.
+  // Nothing more arrives of this reply for now: remove its dots and partial text.
   replyStop(reply) {
     if (!reply.pieces) return;
     clearTimeout(reply.slow);
@@ -233,7 +231,7 @@ export class Rounds {
     reply.node.hidden = true;
   }
 
-  // The other one's reply goes too, until there are both.
+  // The other side's reply is also removed until both are complete.
   failed(side, turn) {
     const round = this.round(roundOfReply(turn));
     round.held = true;
@@ -245,7 +243,7 @@ export class Rounds {
     }
   }
 
-  // Replies that may be read: complete, and so is every one before them. A comes before B.
+  // Replies to announce: complete, like every one before them. A comes before B.
   inOrder() {
     const found = [];
     for (const round of this.rounds) {
@@ -258,7 +256,7 @@ export class Rounds {
     return found;
   }
 
-  // Each reply is read once, when it is complete.
+  // Each reply is announced once, when it is complete.
   readOn() {
     if (this.nRead === null) return;
     const found = this.inOrder();

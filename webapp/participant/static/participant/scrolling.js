@@ -1,5 +1,5 @@
 // A log that follows what arrives until the participant scrolls up; then a pill announces new lines.
-// A reply longer than the log stops at its first line, so that reading begins where the reply begins.
+// A reply longer than the log stops at its first line, where reading begins.
 
 const NEAR_TARGET_PX = 60;
 const ABOVE_REPLY_PX = 12;
@@ -9,7 +9,7 @@ export class Follower {
     this.list = list;
     this.pill = pill;
     this.isFollowing = true;
-    this.reply = null; // the reply whose first line stays in sight
+    this.reply = null; // the reply whose first line stays visible
     list.addEventListener("scroll", () => {
       this.isFollowing = list.scrollTop > this.target - NEAR_TARGET_PX;
       if (this.isFollowing) pill.hidden = true;
@@ -18,11 +18,11 @@ export class Follower {
       this.toBottom();
       list.focus();
     });
-    // The keyboard of a phone opens, the window shrinks: the newest message stays in sight.
+    // A phone's keyboard opens and the window shrinks: keep the newest message visible.
     new ResizeObserver(() => this.follow()).observe(list);
   }
 
-  // Where the log stands while it follows: at its end, or at the first line of a long reply.
+  // Scroll position while following: the end, or the first line of a long reply.
   get target() {
     const { list, reply } = this;
     const end = list.scrollHeight - list.clientHeight;
@@ -31,7 +31,7 @@ export class Follower {
     return Math.min(end, list.scrollTop + above - ABOVE_REPLY_PX);
   }
 
-  // Keep the first line of `reply` in sight while it grows.
+  // Keep the first line of `reply` visible while it grows.
   stopAt(reply) {
     this.reply = reply;
   }
@@ -43,12 +43,12 @@ export class Follower {
     this.list.scrollTop = this.list.scrollHeight;
   }
 
-  // Never upwards: who reads on further down stays there.
+  // Never scroll up: a participant who reads further down stays there.
   follow() {
     if (this.isFollowing && this.target > this.list.scrollTop) this.list.scrollTop = this.target;
   }
 
-  // Something new that was not there before: the log follows, or the pill says so.
+  // New content: the log follows, or the pill announces it.
   arrived() {
     if (this.isFollowing) this.follow();
     else this.pill.hidden = false;

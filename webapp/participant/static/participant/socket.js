@@ -1,5 +1,5 @@
-// A socket that comes back: waits 0.5 to 15 s between attempts, with jitter, so that a restarted
-// server is not met by everybody at once. In a network that lets no WebSocket through, it goes on by HTTP requests.
+// A socket that reconnects: it waits 0.5 to 15 s between attempts, with jitter, so that clients do not all hit a
+// restarted server at once. In a network that blocks WebSockets it continues by HTTP requests.
 
 import { HttpSocket } from "./http_socket.js";
 import { kept } from "./page.js";
@@ -9,12 +9,12 @@ const LONGEST_MS = 15000;
 const NEVER_MS = 15000; // no WebSocket has opened for this long
 const SHORT_MS = 10000; // a WebSocket was closed this soon after it opened
 const MOST_SHORT = 3;
-const BY_SERVER = [1001, 1012, 1013]; // closed by a server that restarts or is busy
+const BY_SERVER = [1001, 1012, 1013]; // closed by a server that is restarting or busy
 const KEY = "confab.by-http";
 
 let isByHttp = kept.get(KEY) !== "";
 
-// True in a network that lets no WebSocket through, as far as this page knows.
+// True if this page believes that the network blocks WebSockets.
 export const byHttp = () => isByHttp;
 
 function useHttp() {
@@ -34,7 +34,7 @@ function opened(address) {
 }
 
 export class Socket {
-  // `on` has open(), frame(object) and down(): the last one also when an attempt fails.
+  // `on` has open(), frame(object) and down(); the last one is also called when an attempt fails.
   constructor(address, on) {
     this.address = address;
     this.on = on;
@@ -66,7 +66,7 @@ export class Socket {
       if (socket === this.socket) this.on.open();
     });
     socket.addEventListener("message", (event) => {
-      clearTimeout(this.never); // a proxy can open a socket and pass nothing on
+      clearTimeout(this.never); // a proxy can open a socket and forward nothing
       if (socket !== this.socket) return;
       this.on.frame(JSON.parse(event.data));
     });
@@ -88,7 +88,7 @@ export class Socket {
     this.hurry();
   }
 
-  // The server works: the next interruption starts with short waits again.
+  // The server works: the next interruption starts again with short waits.
   settled() {
     this.attempts = 0;
   }
@@ -98,7 +98,7 @@ export class Socket {
     if (this.timer && !this.ended) this.connect();
   }
 
-  // Give up a connection that does not answer; the close event starts the next attempt.
+  // Abandon a connection that does not respond; the close event starts the next attempt.
   restart() {
     if (this.ended || !this.socket) return;
     const old = this.socket;
@@ -123,7 +123,7 @@ export class Socket {
   }
 }
 
-// The address of a socket, with the participant token where the page carries one.
+// The address of a socket, with the page's participant token if any.
 export function socketAddress(path, token) {
   const address = new URL(path, location.href);
   address.protocol = location.protocol === "https:" ? "wss:" : "ws:";

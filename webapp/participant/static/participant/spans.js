@@ -1,5 +1,5 @@
-// Errors in one reply: words are selected or tapped in the text, or chosen from two lists; an error is added to a list and
-// drawn in the text.
+// Errors in one reply: words are selected or tapped in the text, or chosen from two lists. An error is listed and
+// highlighted in the text.
 
 import { byId } from "./page.js";
 
@@ -73,7 +73,7 @@ export function spansWire(form) {
       for (const select of [first, last, category, severity]) select.value = "";
       tapped = null;
       store([...codes().filter((one) => one !== code), code], status.dataset.added);
-    } // else the server says what is missing
+    } // otherwise the server names what is missing
   });
   draw();
 }

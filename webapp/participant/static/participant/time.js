@@ -1,9 +1,9 @@
-// The time of a chat: from when it can be rated, and when it ends. The server says how many seconds are left, so a wrong
-// clock of the device does no harm. People read a quiet line near the end, never a ticking clock.
+// The time of a chat: when it can be rated, and when it ends. The server sends the seconds left, so a wrong device
+// clock does not matter. Participants see a discreet line near the end, never a ticking clock.
 
 import { byId, plural } from "./page.js";
 
-const SOON_S = 120; // from here on the page says how much time is left
+const SOON_S = 120; // from here on the page shows the time left
 const LOOK_MS = 1000;
 
 export class ChatTime {
@@ -19,7 +19,7 @@ export class ChatTime {
     }, LOOK_MS);
   }
 
-  // A `history` frame: with the seconds left where the study limits the time.
+  // A `history` frame, with the seconds left if the study limits the time.
   history({ time }) {
     if (!time) return;
     this.#limits = { least: time.least_s, most: time.most_s };
@@ -45,7 +45,7 @@ export class ChatTime {
     return Math.max(0, Math.ceil(this.#left("least") / 60));
   }
 
-  // True if `n` answered messages are enough by now; of a study without limits of time, the server says so.
+  // True if `n` answered messages are enough by now; without time limits the server decides.
   isEnough(n, nMin, nMax) {
     if (this.isOver) return n > 0;
     return n >= nMax || (n >= nMin && !this.leastMinutes);

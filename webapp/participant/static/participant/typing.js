@@ -1,4 +1,4 @@
-// Counts how a message is typed, where the study says so and its people agreed: how often, never which keys.
+// Counts how a message is typed, if the study and its participants' consent allow it: only counts, never keys.
 
 const PASTES = ["insertFromPaste", "insertFromDrop", "insertFromYank"];
 
@@ -11,7 +11,7 @@ export class TypingCount {
     this.#isOn = isOn;
     if (!isOn) return;
     this.#begin();
-    // Phones do not report keys, but the kind of every change of the text.
+    // Phones report the kind of every change of the text instead of keys.
     box.addEventListener("beforeinput", ({ inputType }) => this.#count(inputType ?? ""));
   }
 
@@ -27,7 +27,7 @@ export class TypingCount {
     else if (inputType.startsWith("delete")) this.#counts.deletions += 1;
   }
 
-  // What was counted since the last message, to be sent with it; nothing where it is not counted.
+  // Counts since the last message, sent with the next one; nothing if they are not recorded.
   take() {
     if (!this.#isOn) return {};
     const ms = this.#since === null ? 0 : Math.round(performance.now() - this.#since);

@@ -1,7 +1,7 @@
-// Thumbs under a reply: shown at once, taken back if the server refuses.
+// Thumbs under a reply: shown immediately, and reverted if the server refuses.
 
 export class Votes {
-  // `group` is the element with both buttons; `cast(turn, value)` sends and says if it could.
+  // `group` is the element with both buttons; `cast(turn, value)` sends the vote and returns whether it could.
   constructor(group, turn, vote, cast) {
     this.group = group;
     this.turn = turn;
@@ -30,7 +30,7 @@ export class Votes {
     this.draw();
   }
 
-  // The requested vote that is not confirmed yet; null without one.
+  // The requested, unconfirmed vote; null without one.
   get pending() {
     return this.wanted === this.stored ? null : this.wanted;
   }

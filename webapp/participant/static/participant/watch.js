@@ -1,6 +1,6 @@
-// Watches the page of a chat until its script works. A classic script in plain old syntax: it must run where modules do
-// not. Where the script fails or stays away for 8 s, the page says so and shows its plain links. What is sent until then
-// waits in its box for the script.
+// Watches a chat page until its script works. A classic script in old syntax: it must run where modules do not. If the
+// script fails or does not load within 8 s, the page says so and shows plain links. Messages sent until then wait in
+// their box for the script.
 (function () {
   "use strict";
   var root = document.documentElement;
@@ -24,7 +24,7 @@
   }
 
   root.classList.add("scripted");
-  // A module that is missing or that this browser cannot read.
+  // A module that is missing or that this browser cannot parse.
   addEventListener("error", function (event) {
     if (event.target && event.target.tagName === "SCRIPT") stuck();
   }, true);
