@@ -42,12 +42,18 @@ def _page_name(path: str) -> str:
 
 
 def page_limit(path: str) -> int:
-    """Return the bytes that anybody may send to this page, where it takes more than others; else 0."""
+    """Return this page's special limit for bodies, in bytes.
+
+    0 if it has none.
+    """
     return MOST_BYTES + _FORM_BYTES if _page_name(path) == "participant:image" else 0
 
 
 def rights_to_upload(path: str) -> tuple[Right, ...]:
-    """Return the rights needed to send a large file to this page; none where it takes no such files."""
+    """Return the rights needed to upload a large file to this page.
+
+    None if it accepts no such files.
+    """
     return {
         "dashboard:imports": (Right.READ, Right.RUN),
         # One address has one name: that of its first call, which reads; a POST brings conversations.

@@ -1,4 +1,7 @@
-"""The commands, by their own names and by short ones: `confab fit` is `confab fit_hybrid` is `manage.py fit_hybrid`."""
+"""The commands, by full and short names.
+
+`confab fit` is `confab fit_hybrid` is `manage.py fit_hybrid`.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def commands_described() -> dict[str, str]:
-    """Return every command of Confab's own, by its shortest name, with its one line.
+    """Return Confab's own commands by shortest name, with descriptions.
 
     The lines are read from the source, so that listing them needs no database, settings or data folder.
     """
@@ -105,7 +108,10 @@ class _Commands(ManagementUtility):
         return super().fetch_command(SHORT.get(subcommand, (subcommand,))[0])
 
     def main_help_text(self, commands_only: bool = False) -> str:
-        """Return the list of Confab's commands, or with `help --commands` the names of all."""
+        """Return the list of Confab's commands.
+
+        With `help --commands`, the names of all.
+        """
         if commands_only:
             return super().main_help_text(commands_only=True)
         described = commands_described()

@@ -31,7 +31,10 @@ CHECKED_EVERY = timedelta(days=1)
 
 
 def entry_hash(entry: AuditEntry) -> str:
-    """Return the SHA-256 of an entry's values and of the hash before it, as canonical JSON."""
+    """Return the SHA-256 of an entry and of the previous hash.
+
+    They are serialised as canonical JSON.
+    """
     document = {
         **{name: getattr(entry, name) for name in (*_FIELDS, "project", "sequence", "previous_hash")},
         "recorded_at": entry.recorded_at.astimezone(UTC).isoformat(timespec="microseconds"),
@@ -40,7 +43,10 @@ def entry_hash(entry: AuditEntry) -> str:
 
 
 def entry_store(recorded: RecordedAction) -> None:
-    """Store an action in the current transaction; the chain gets it after the commit."""
+    """Store an action in the current transaction.
+
+    It is added to the chain after the commit.
+    """
     PendingEntry.everywhere.create(project=recorded.project, **{name: getattr(recorded, name) for name in _FIELDS})
     transaction.on_commit(pending_write, robust=True)
 
@@ -103,7 +109,10 @@ class ChainCheck:
 
 
 def chain_check(project: str) -> ChainCheck:
-    """Check a project's chain from its oldest entry to its head, and store the result at the head."""
+    """Check a project's chain from its oldest entry to its head.
+
+    The outcome is stored at the head.
+    """
     seals = _seals(project)
     check = _check_from(project, seals)
     while check.problem and (current := _seals(project)) != seals:  # a month was deleted meanwhile
@@ -122,7 +131,10 @@ def chains_check_due() -> list[ChainCheck]:
 
 
 def chain_projects() -> list[str]:
-    """Return the keys of the active project's chain or, without one, of all projects with a chain."""
+    """Return the key of the active project's chain.
+
+    Without an active project, the keys of all projects with a chain.
+    """
     return sorted(ChainHead.objects.values_list("project", flat=True))
 
 
@@ -169,13 +181,16 @@ def _problem_of(entry: AuditEntry, sequence: int, last_hash: str) -> str:
 
 
 def head_of(project: str) -> dict[str, Any]:
-    """Return the last sequence number and hash of a chain, to keep elsewhere."""
+    """Return a chain's last sequence number and hash, for safekeeping."""
     head = ChainHead.everywhere.filter(project=project).first() or ChainHead(project=project)
     return {"project": project, "sequence": head.sequence, "hash": head.hash}
 
 
 def has_entry(project: str, sequence: int, digest: str) -> bool:
-    """Return True if the chain has this entry; also if its month was deleted and the entry was not the last one."""
+    """Return True if the chain has or had this entry.
+
+    A deleted month counts unless the entry was its last one.
+    """
     seals = MonthSeal.everywhere.filter(project=project, last_sequence__gte=sequence)
     if seal := seals.order_by("last_sequence").first():
         return seal.last_sequence != sequence or seal.last_hash == digest

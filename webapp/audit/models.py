@@ -1,4 +1,6 @@
-"""Audit log: entries that wait, the chain of each project, its head, and the seals of deleted months.
+"""Audit log: waiting entries, chains, their heads, and seals.
+
+A seal replaces a deleted month.
 
 No table has foreign keys: entries stay when a user, study or project is deleted.
 """
@@ -14,7 +16,7 @@ from webapp.core.project_scope import ProjectManager
 
 
 class OfChain(models.Model):
-    """A row of a project's chain, which only members of the project see."""
+    """Row of a project's chain, visible only to members of the project."""
 
     project = models.CharField(max_length=60)
 
@@ -48,14 +50,16 @@ class RecordedRow(OfChain):
 
 
 class PendingEntry(RecordedRow):
-    """Entry that was committed with its action and is not in the chain yet."""
+    """Entry committed with its action and not yet in the chain."""
 
     def __str__(self) -> str:
         return f"{self.project}: {self.action}"
 
 
 class AuditEntry(RecordedRow):
-    """Link of a project's chain. Triggers refuse changes, and deletion unless a seal covers it.
+    """Link of a project's chain.
+
+    Triggers refuse changes, and deletion unless a seal covers it.
 
     Attributes:
         sequence: 1, 2, … within the project.
@@ -81,7 +85,9 @@ class AuditEntry(RecordedRow):
 
 
 class ChainHead(OfChain):
-    """End of a project's chain. The writer locks it, so that there is one writer at a time.
+    """End of a project's chain.
+
+    The writer locks it, so that there is one writer at a time.
 
     Attributes:
         checked_at: time of the latest check of the chain; None before the first.

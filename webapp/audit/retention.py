@@ -1,4 +1,7 @@
-"""Retention of the audit log: whole months are deleted, and a seal keeps the last hash of each."""
+"""Retention of the audit log: whole months are deleted.
+
+A seal keeps the last hash of each.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ from webapp.core.clock import database_now
 
 
 def months_delete(now: datetime | None = None) -> list[MonthSeal]:
-    """Delete the months that are older than `CONFAB_AUDIT_MONTHS`. Returns their seals; run again it does nothing."""
+    """Delete the months older than `CONFAB_AUDIT_MONTHS` (idempotent).
+
+    Returns their seals.
+    """
     if not settings.CONFAB_AUDIT_MONTHS:
         return []
     first_kept = month_start(now or database_now(), -settings.CONFAB_AUDIT_MONTHS)
@@ -26,14 +32,17 @@ def months_delete(now: datetime | None = None) -> list[MonthSeal]:
 
 
 def month_start(moment: datetime, months: int = 0) -> datetime:
-    """Return the start of the month, in UTC, that is so many months after that of `moment`."""
+    """Return the start of a later month, in UTC.
+
+    It is the given number of months after that of `moment`.
+    """
     moment = moment.astimezone(UTC)
     n = moment.year * 12 + moment.month - 1 + months
     return datetime(n // 12, n % 12 + 1, 1, tzinfo=UTC)
 
 
 def _month_delete(project: str, first_kept: datetime) -> MonthSeal | None:
-    """Delete the oldest month of a chain if it is over for long enough.
+    """Delete the oldest month of a chain if it ended long enough ago.
 
     An entry may have waited until after the first entry of the next month; it is deleted with that month.
     """

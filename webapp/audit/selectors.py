@@ -1,4 +1,4 @@
-"""Reading of the audit log: filters, pages and the state of the chain."""
+"""Queries for the audit log: filters, pages, and state of the chain."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def entry_actors() -> list[int]:
 
 
 def action_title(key: str) -> str:
-    """Return an action's title; its key if this version does not know it."""
+    """Return an action's title.
+
+    Its key if this version does not know it.
+    """
     return AUDIT_ACTIONS[key].title if key in AUDIT_ACTIONS else key
 
 

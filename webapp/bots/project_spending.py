@@ -1,7 +1,7 @@
-"""Spending of projects on paid replies, and its limit in a calendar month.
+"""Spending of projects on paid replies, and its monthly limit.
 
-Every paid reply is charged to a project: the study's, else the one that is active, else the one that added the bot. The
-month is that of the database's clock in UTC. A new month has a new account, so nobody has to reset anything.
+Every paid reply is charged to a project: the study's, else the active one, else the one that added the bot. The month
+is that of the database's clock in UTC. A new month has a new account, so nothing needs a reset.
 """
 
 from __future__ import annotations
@@ -40,13 +40,16 @@ class ProjectBudget:
 
 
 def project_purse(project: str, limit: float | None) -> Purse:
-    """Return the account of a project's spending in this month; errors do not name the project."""
+    """Return the account of a project's spending in this month.
+
+    Errors do not name the project.
+    """
     now = database_now()
     return Purse(Spending.Of.PROJECT, f"{project} {now:%Y-%m}", limit, f"the project's cost limit for {now:%B %Y}")
 
 
 def payer_of(bot_id: str) -> tuple[str, float | None]:
-    """Return key and limit of the project that pays for a reply outside studies."""
+    """Return key and limit of the project that pays outside studies."""
     key = active_project()
     if key is None:
         key = DeclaredBot.everywhere.filter(bot_id=bot_id).values_list("project", flat=True).first() or USUAL_PROJECT
@@ -60,10 +63,10 @@ def project_budget(project: Project) -> ProjectBudget:
 
 
 def bots_beyond_budget(project: Project, least_costs: dict[str, float]) -> dict[str, str]:
-    """Return the bots that the project's limit leaves no reply for, with the reason.
+    """Return the bots that the project's limit excludes, with reasons.
 
     Args:
-        least_costs: the most that the cheapest reply of each paid bot may cost.
+        least_costs: maximum cost of the cheapest reply of each paid bot.
     """
     if project.monthly_cost_limit is None or not least_costs:
         return {}
@@ -78,7 +81,10 @@ def bots_beyond_budget(project: Project, least_costs: dict[str, float]) -> dict[
 
 
 def unpriced_bots(bot_ids: Collection[str]) -> str:
-    """Return a warning about bots that cannot reply while the project has a limit; empty if there are none."""
+    """Return a warning about bots without a price under a limit.
+
+    They cannot reply while the project has a limit. Empty if there are none.
+    """
     unpriced = sorted(bots_unpriced(bot_ids))
     if not unpriced:
         return ""

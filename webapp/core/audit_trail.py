@@ -1,4 +1,4 @@
-"""Audit trail: the actions that are recorded, who acts and from where, and the call that records one.
+"""Audit trail: recorded actions, actors and origins.
 
 Call `record` in the transaction of the action: an action that is rolled back leaves no entry. Entries hold numbers,
 booleans and words of closed vocabularies. Other text is refused, so no entry can contain a participant's words, name
@@ -219,7 +219,10 @@ def _project_of(obj: Any) -> str:
 
 
 def enter_request(request: HttpRequest, address: str | None) -> None:
-    """Make the request the origin of actions until it ends; its user is read when something is recorded."""
+    """Make the request the origin of actions until it ends.
+
+    Its user is read when something is recorded.
+    """
     _origin.set((request, address))
 
 
@@ -239,7 +242,10 @@ def in_origin(origin: Origin) -> Iterator[None]:
 
 
 def _actor_and_origin() -> tuple[int | None, dict[str, Any]]:
-    """Return the acting user's id and the origin; addresses are those of staff only."""
+    """Return the acting user's id and the origin.
+
+    Only addresses of staff are recorded.
+    """
     origin = _origin.get()
     if origin is None:
         return None, {"by": "server"}

@@ -1,4 +1,6 @@
-"""Disk space of projects: files of jobs, exports, uploads and benchmarks, and the limit of a project.
+"""Disk space of projects, and its limit.
+
+It includes files of jobs, exports, uploads and benchmarks.
 
 Apps register the folders that they write to. A file counts as long as it exists. It is checked before it is written, if
 its size is known, and again afterwards, so that several processes cannot exceed the limit together.
@@ -20,7 +22,7 @@ FOLDERS: dict[str, Callable[[str], Iterable[Path]]] = {}
 
 
 def disk_register(title: str, files: Callable[[str], Iterable[Path]]) -> None:
-    """Register a kind of files that count towards the limit of their project."""
+    """Register a kind of files that count towards the project's limit."""
     FOLDERS[title] = files
 
 
@@ -30,7 +32,7 @@ def disk_use(project: str) -> dict[str, int]:
 
 
 def disk_demand(n_bytes: int = 0, *, project: str | None = None) -> None:
-    """Refuse another file, or more of one, if the project's limit leaves no room for it.
+    """Refuse another file, or more of one, if the project's limit is reached.
 
     Args:
         n_bytes: size of a file that is not written yet; 0 if it is written or its size is unknown.
@@ -46,7 +48,7 @@ def disk_demand(n_bytes: int = 0, *, project: str | None = None) -> None:
 
 
 def disk_keep(path: Path, *, project: str | None = None) -> None:
-    """Delete a file that was just written if the project now exceeds its limit.
+    """Delete a newly written file if the project now exceeds its limit.
 
     Raises:
         Refused: `project_disk_full`.

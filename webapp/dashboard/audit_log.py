@@ -1,4 +1,4 @@
-"""Audit log as researchers read it: search form, and entries with names in place of numbers.
+"""Audit log for researchers: search form, and entries with names.
 
 Names are read when the page is made. The log itself has numbers only.
 """
@@ -128,7 +128,10 @@ _ACTORS = {"participant": "A participant", "command": "Command line", "server": 
 
 
 def user_names(ids: Sequence[int]) -> dict[int, str]:
-    """Return the names of users by id; those who were deleted, or are not members, are called by their number."""
+    """Return the names of users by id.
+
+    Deleted users, and those who are not members, are shown by number.
+    """
     is_known = Q(pk__in=accounts().order_by().values("pk")) | Q(is_superuser=True)
     names = dict(User.objects.filter(is_known, pk__in=set(ids)).values_list("pk", "username"))
     return {pk: names.get(pk, f"User {pk}") for pk in ids}
@@ -170,7 +173,10 @@ def _origin_words(origin: dict[str, Any]) -> str:
 
 
 def log_csv(entry_filter: EntryFilter) -> Iterator[bytes]:
-    """Yield the matching entries as CSV, newest first, with everything that their hashes cover."""
+    """Yield the matching entries as CSV, newest first.
+
+    They have everything that their hashes cover.
+    """
     out = io.StringIO()
     writer = csv.writer(out)
     writer.writerow(COLUMNS)

@@ -1,4 +1,4 @@
-"""Record of a bot over studies: its ranks, and its best and worst conversations."""
+"""Record of a bot over studies: ranks, best and worst conversations."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ class BotStanding:
 
 
 def standings_of(bot_id: str, roles: Sequence[BotRole]) -> tuple[list[BotStanding], int]:
-    """Return the bot's standing in the newest studies with a result at hand, and the number of other studies.
+    """Return the bot's standing in the newest studies.
+
+    Only those with a stored result; the number of the other studies comes with it.
 
     A study without ratings of the bot, and one whose result is still being computed, is among the others.
     """

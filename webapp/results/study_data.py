@@ -114,12 +114,17 @@ class StudyFrame:
 
     @property
     def _has_chats(self) -> bool:
-        """True if the ratings are of the study's own chats, not of items or of another study's chats."""
+        """True if the ratings are of the study's own chats.
+
+        Not of items or of another study's chats.
+        """
         protocol = get_protocol(self.study)
         return protocol.talks_to_bots or (self.study.is_imported and not protocol.judges_items)
 
     def mean_link(self, dimension: RatingDimension, *bots: str, **filters: str) -> str:
-        """Return the address of the conversations behind a mean rating, worst first; "" if there are none.
+        """Return the address of the conversations behind a mean rating.
+
+        The worst come first; "" if there are none.
 
         Args:
             dimension: what was rated.
@@ -133,14 +138,19 @@ class StudyFrame:
         return self.link(ChatSelection.of_mean(dimension, bots, **filters))
 
     def ratings_link(self, first: str, second: str) -> str:
-        """Return the address of the conversations with answers to two questions, worst first by the first one."""
+        """Return the address of conversations with answers to two questions.
+
+        The worst by the first question come first.
+        """
         if not self._has_chats or get_protocol(self.study).marks_turns:
             return ""
         questions = {dimension.key: dimension for dimension in self.all_dimensions}
         return self.link(ChatSelection.of_mean(questions[first]).narrowed(has=second))
 
     def metric_link(self, column: str, *dimensions: RatingDimension) -> str:
-        """Return the address of the conversations with a metric and these ratings, highest values first.
+        """Return the address of conversations with a metric and these ratings.
+
+        The highest values come first.
 
         Control bots are left out, as in correlations with metrics.
         """
@@ -152,7 +162,9 @@ class StudyFrame:
         return self.link(selection)
 
     def answer_link(self, dimension: RatingDimension, bot: str, answer: str) -> str:
-        """Return the address of a bot's conversations with an answer as it was given, most disputed first.
+        """Return the address of a bot's conversations with a raw answer.
+
+        The most disputed come first.
 
         Args:
             answer: empty: all answers, worst first.
@@ -163,7 +175,10 @@ class StudyFrame:
         return self.link(ChatSelection.of(sort=sort, highlight=FEEDBACK, bot=bot, **{f"any.{dimension.key}": answer}))
 
     def disputed_link(self, dimension: RatingDimension, *bots: str) -> str:
-        """Return the address of the conversations that several people rated, most disputed first."""
+        """Return the address of conversations rated by several people.
+
+        The most disputed come first.
+        """
         if not self._has_chats or get_protocol(self.study).marks_turns:
             return ""
         spread = f"spread.{dimension.key}"

@@ -31,7 +31,7 @@ _HIGHLIGHT = re.compile(r"-?[a-z][a-z0-9_]{0,99}")
 
 @dataclass(frozen=True, slots=True)
 class ChatSelection:
-    """Conversations of a study or run: filters, order, and the turns to highlight.
+    """Conversations of a study or run: filters, order, and highlights.
 
     Attributes:
         line: filters and order, as a query.
@@ -48,7 +48,9 @@ class ChatSelection:
 
     @classmethod
     def of(cls, *, sort: str = "", highlight: str = "", **filters: str | Sequence[str]) -> Self:
-        """Return a selection; the values of one filter are alternatives, and filters without a value are left out.
+        """Return a selection from filters.
+
+        The values of one filter are alternatives; filters without a value are left out.
 
         Args:
             sort: as `sort:` has it.
@@ -80,7 +82,9 @@ class ChatSelection:
 
     @classmethod
     def read(cls, query: QueryDict, leading: str = "") -> Self:
-        """Return the selection of an address; invalid flags and highlights are left out.
+        """Return the selection of an address.
+
+        Invalid flags and highlights are left out.
 
         Args:
             leading: key of the rating that `answer=` is about if the address does not name it.
@@ -98,7 +102,10 @@ class ChatSelection:
         )
 
     def reversed(self) -> Self:
-        """Return the selection in the opposite order; one in the order of time stays as it is."""
+        """Return the selection in the opposite order.
+
+        One in the order of time stays unchanged.
+        """
         terms = [
             replace(term, value=term.value.removeprefix("-") if term.value[0] == "-" else f"-{term.value}")
             if term.field == "sort"

@@ -15,7 +15,10 @@ from webapp.core.clock import database_now
 
 
 def conversations_exclude(*, ids: Collection[UUID]) -> int:
-    """Exclude these conversations from all results, those that are completed; return their number."""
+    """Exclude completed conversations from all results.
+
+    Returns their number.
+    """
     return _change_state(ids, Conversation.State.COMPLETED, Conversation.State.EXCLUDED)
 
 

@@ -94,14 +94,14 @@ class Step:
 
 
 def usual_steps(*work: Step) -> tuple[Step, ...]:
-    """Return the steps with this work: the agreement and the questions before it, and the end."""
+    """Return a protocol's steps: those before this work, it, and the end."""
     before = (Step(name, _("About")) for name in ("consent", "instructions", "quiz", "questions"))
     return (*before, *work, Step("done", _("Done")))
 
 
 @dataclass(frozen=True, slots=True)
 class HeaderStep:
-    """One place in the header: its number from 1, its heading and its steps."""
+    """Place in the header: number from 1, heading, and steps."""
 
     number: int
     heading: str | Promise
@@ -131,13 +131,13 @@ class JudgePage:
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:
-    """Plan of one assignment unit of a task; exactly one of the first three attributes is set.
+    """Plan of a task's slot; exactly one of the first three is set.
 
     Attributes:
         bot: the drawn bot with which a conversation is made.
         conversation: id of a stored conversation.
         item: id of an item (context, responses, reference).
-        side: side on which it is shown ("A", "B"); empty if it is shown alone.
+        side: side on which it is shown ("A", "B"); empty for a single one.
         is_flipped: True to show the replies of an item in the opposite order.
     """
 
@@ -187,7 +187,7 @@ class ReplyOrder:
 
 @dataclass(frozen=True, slots=True)
 class ExtraAnswer:
-    """Stored answer besides the rubric's questions, and its column in the table `ratings`.
+    """Additional stored answer, and its column in the table `ratings`.
 
     Attributes:
         labels: labels by value.
@@ -224,7 +224,9 @@ class Draw(Protocol):
         ...
 
     def bots(self, n: int = 1) -> Sequence[DrawnBot]:
-        """Return `n` different bots by the study's rule, among those available and not met yet.
+        """Return `n` different available bots that are new to the participant.
+
+        They are drawn by the study's rule.
 
         Raises:
             Refused: `no_bot` if there are fewer.
@@ -232,7 +234,9 @@ class Draw(Protocol):
         ...
 
     def pairs(self, n: int = 1) -> Sequence[tuple[DrawnBot, DrawnBot]]:
-        """Return `n` different pairs of bots by the study's rule, not compared yet; the first bot of each is A.
+        """Return `n` different pairs of bots that are new to the participant.
+
+        If fewer are left, those are returned.
 
         Where fewer are left, those come back.
 
@@ -242,9 +246,11 @@ class Draw(Protocol):
         ...
 
     def in_turn(self) -> tuple[Sequence[DrawnBot], str]:
-        """Return the participant's bots one after another, in a counterbalanced order, and the order's key.
+        """Return the participant's bots in order, and the key of the order.
 
-        The key is empty where orders are not counted: for one bot, or orders drawn at random.
+        The order is counterbalanced.
+
+        The key is empty if orders are not counted: for one bot, or random orders.
 
         Raises:
             Refused: as `bots`.
@@ -252,7 +258,9 @@ class Draw(Protocol):
         ...
 
     def dialogues(self, n: int = 1) -> Sequence[tuple[str, str]]:
-        """Return `n` different pairs of conversations of two bots by the study's rule; the first of each is A.
+        """Return `n` different pairs of conversations of two bots.
+
+        They are drawn by the study's rule; the first of each is A.
 
         No participant gets a conversation twice. If fewer pairs are left, those are returned.
 
@@ -262,7 +270,9 @@ class Draw(Protocol):
         ...
 
     def conversations(self, n: int = 1) -> Sequence[str]:
-        """Return ids of `n` different completed conversations of the study by its rule, not seen yet.
+        """Return ids of `n` different completed conversations that are unseen.
+
+        They are drawn by the study's rule.
 
         Raises:
             Refused: `all_rated` if there are fewer.
@@ -270,41 +280,51 @@ class Draw(Protocol):
         ...
 
     def items(self, n: int = 1, *, least: int | None = None) -> Sequence[str]:
-        """Return ids of `n` different items of the study by its rule, not seen yet.
+        """Return ids of `n` different items that are unseen.
+
+        They are drawn by the study's rule.
 
         Args:
-            least: be content with so few, where no more are left.
+            least: minimum number, if no more are left.
 
         Raises:
-            Refused: `all_rated` if there are fewer; `full` if those left have the raters that are wanted.
+            Refused: `all_rated` if there are fewer; `full` if the remaining ones have enough raters.
         """
         ...
 
     def sides(self, items: Sequence[str]) -> Mapping[str, bool]:
-        """Return for each item whether to show its replies in the opposite order.
+        """Return for each item whether its replies are swapped.
 
-        Over its raters each reply stands on each side equally often.
+        Over its raters, each reply is on each side equally often.
         """
         ...
 
     def shown(self, items: Sequence[str], n: int) -> Mapping[str, Sequence[int]]:
-        """Return the numbers of `n` replies of each item, in the order in which they are shown.
+        """Return the numbers of `n` replies of each item, in display order.
 
-        Over an item's raters each reply is shown equally often, with others in turn, and at each place.
+        Over an item's raters, each reply is shown equally often, with all others, and at each position.
         """
         ...
 
     def replies(self, conversations: Sequence[str]) -> Mapping[str, Sequence[int]]:
-        """Return the numbers of the replies to label in each conversation, as many as the study sets."""
+        """Return the numbers of the replies to label in each conversation.
+
+        The study sets how many.
+        """
         ...
 
     def with_checks(self, items: Sequence[str]) -> Sequence[str]:
-        """Return these items with attention checks, gold items and repeated items at drawn places among them."""
+        """Insert attention checks, gold items and repeated items among the items.
+
+        Their positions are random.
+        """
         ...
 
 
 class StudyProtocol(Protocol):
-    """Steps and tasks of a study. The module's docstring explains each attribute and method.
+    """Steps and tasks of a study.
+
+    The module's docstring explains each attribute and method.
 
     A protocol that is a subclass inherits the usual defaults.
     """
@@ -355,7 +375,7 @@ class StudyProtocol(Protocol):
 
     @property
     def judges_items(self) -> bool:
-        """True if participants judge the study's items, so that its ratings are of items."""
+        """True if participants rate the study's items."""
         return self.gives == "items"
 
     @property
@@ -370,7 +390,10 @@ class StudyProtocol(Protocol):
 
     @property
     def rates_conversations(self) -> bool:
-        """True if participants rate whole conversations of their own; a hybrid metric can be fitted to such ratings."""
+        """True if participants rate whole conversations of their own.
+
+        A hybrid metric can be fitted to such ratings.
+        """
         return self.talks_to_bots and not self.compares_pairs
 
     @property
@@ -395,11 +418,16 @@ class StudyProtocol(Protocol):
         return version.rubric
 
     def scores(self, values: StudyValues) -> tuple[Question, ...]:
-        """Return the scales that are computed from the answers; they lead the rubric, and nobody is asked them."""
+        """Return the scales that are computed from the answers.
+
+        They come first in the rubric and are not asked.
+        """
         return ()
 
     def more_answers(self, version: StudyVersion) -> Mapping[str, tuple[float, float]]:
-        """Return the numeric answers besides the rubric's questions: smallest and largest value by name.
+        """Return the numeric answers besides the rubric's questions.
+
+        They have the smallest and largest value by name.
 
         They may be missing; `answers_wrong` reports those that are required.
         """
@@ -410,18 +438,23 @@ class StudyProtocol(Protocol):
         return False
 
     def not_asked(self, version: StudyVersion, item: Item) -> frozenset[str]:
-        """Return the keys of the questions that are not asked of this item."""
+        """Return the keys of the questions that are not asked about this item."""
         return frozenset()
 
     def answers_wrong(self, version: StudyVersion, answers: Mapping[str, float], comment: str) -> dict[str, str]:
-        """Return the errors in answers whose numbers are all on their scales: a sentence by name.
+        """Return errors of answers whose numbers are on their scales.
+
+        Errors are sentences by name.
 
         The text's name is `comments`.
         """
         return {}
 
     def read_answers(self, sent: SentAnswers) -> tuple[Answers, dict[str, str]]:
-        """Return the answers to store, and errors by name; if there are errors, nothing is stored."""
+        """Return the answers to store, and errors by name.
+
+        If there are errors, nothing is stored.
+        """
         hidden_keys = {*sent.hidden_keys, *(self.not_asked(sent.version, sent.item) if sent.item is not None else ())}
         accepted, errors = check_answers(
             version=sent.version,
@@ -451,7 +484,10 @@ class StudyProtocol(Protocol):
         )
 
     def example(self) -> dict[str, Any]:
-        """Return the values that a study of this protocol needs besides `asks`, as in a study's file."""
+        """Return the values that a study of this protocol needs besides `asks`.
+
+        They are those of a study's file.
+        """
         return {}
 
     def is_complete(self, progress: TaskProgress) -> bool:
@@ -460,7 +496,7 @@ class StudyProtocol(Protocol):
 
 
 def judging_lead(n_least: int, n_most: int) -> str:
-    """Return the sentences on work with texts, each of which has this many questions."""
+    """Return the sentences about work with this many questions per text."""
     if n_least == n_most:
         lead = ngettext(
             "You read and answer %(n)s question about each text. There are no right or wrong answers.",
@@ -477,7 +513,10 @@ def judging_lead(n_least: int, n_most: int) -> str:
 
 
 def header_steps(steps: Sequence[Step]) -> list[HeaderStep]:
-    """Return the places of the header: steps in a row with the same heading share one."""
+    """Return the places of the header.
+
+    Consecutive steps with the same heading share one.
+    """
     grouped = [(heading, list(group)) for heading, group in groupby(steps, lambda s: s.heading)]
     return [
         HeaderStep(number, heading, tuple(step.name for step in group))
@@ -489,7 +528,10 @@ protocols: Registry[StudyProtocol] = Registry("study protocol", "webapp.studies.
 
 
 class MissingProtocol(StudyProtocol):
-    """Stand-in for a protocol that is not installed: its study can be read, but gives no tasks."""
+    """Stand-in for a protocol that is not installed.
+
+    Its study can be read, but assigns no tasks.
+    """
 
     name = title = description = ""
     gives: Gives = "bots"
@@ -505,27 +547,39 @@ _MISSING = MissingProtocol()
 
 
 def get_protocol(study: Study) -> StudyProtocol:
-    """Return the study's protocol; a stand-in with the usual attributes if it is not installed."""
+    """Return the study's protocol.
+
+    A stand-in with the usual attributes if it is not installed.
+    """
     return protocols.get(study.protocol) if study.protocol in protocols else _MISSING
 
 
 def has_picks(task: Task) -> bool:
-    """Return True if the participant picks a reply at every turn of the task's chats; needs no query."""
+    """Return True if the participant picks a reply at every turn.
+
+    This needs no query.
+    """
     return task.kind in picking_kinds()
 
 
 def picking_kinds() -> list[str]:
-    """Return the kinds of tasks in which participants pick replies: the names of their protocols."""
+    """Return the kinds of tasks in which participants pick replies.
+
+    They are the names of their protocols.
+    """
     return [protocol.name for protocol in protocols if protocol.picks_replies]
 
 
 def protocol_asks(name: str) -> tuple[Question, ...]:
-    """Return the default questions after a task in this protocol; empty if the protocol is not installed."""
+    """Return the protocol's default questions after a task.
+
+    Empty if it is not installed.
+    """
     return protocols.get(name).asks if name in protocols else ()
 
 
 def asks_questions(name: str) -> bool:
-    """Return True if the protocol of this name has a step for questions before its task."""
+    """Return True if this protocol asks questions before its task."""
     return any(step.name == "questions" for step in protocols.get(name).steps)
 
 

@@ -1,4 +1,4 @@
-"""Protocols of live chats, and of labelled replies: chat, arena, picks, turns, error spans, and marked chat.
+"""Protocols of live chats and of labelled replies.
 
 Chat: one conversation with one bot and the rubric's questions about it.
 
@@ -50,7 +50,10 @@ from webapp.studies.settings import StudyValues
 
 @register_protocol
 class ChatProtocol(StudyProtocol):
-    """One conversation a task, or several in turn; a returning participant gets bots that they have not met."""
+    """Protocol: a chat with one bot, or with several in turn.
+
+    A returning participant gets bots that are new to them.
+    """
 
     name = "chat"
     title = "Chat, then rate"
@@ -105,7 +108,10 @@ BOTH_BAD = "both_bad"
 
 @register_protocol
 class ArenaProtocol(StudyProtocol):
-    """Some pairs of bots a task, one after another; of each pair one bot is A and one is B."""
+    """Protocol: two bots side by side, for some pairs of bots.
+
+    The pairs come one after another; in each pair one bot is A and one is B.
+    """
 
     name = "arena"
     title = "Arena: two chatbots at once"
@@ -148,7 +154,10 @@ class ArenaProtocol(StudyProtocol):
 
 @register_protocol
 class PicksProtocol(ArenaProtocol):
-    """Some pairs of bots a task, one after another; each reply is compared with the other bot's reply."""
+    """Protocol: the better of two replies at every turn.
+
+    A task has some pairs of bots, one after another.
+    """
 
     name = "picks"
     title = "Pick a reply at every turn"
@@ -202,7 +211,10 @@ STEP_LABELS = ExtraAnswer(STEPS, "json", "Labels of each step of the reply's tra
 
 @register_protocol
 class TurnsProtocol(StudyProtocol):
-    """A label is stored for every marked reply: 1 where it is true of it, else 0."""
+    """Protocol: labels of stored replies.
+
+    A label is stored as 1 if it applies to a reply, otherwise 0.
+    """
 
     name = "turns"
     title = "Mark replies"
@@ -254,7 +266,10 @@ class TurnsProtocol(StudyProtocol):
 
 @register_protocol
 class ErrorSpansProtocol(TurnsProtocol):
-    """A reply's errors are stored with offsets, kind and severity; its labels and its score are made of them."""
+    """Protocol: errors in stored replies.
+
+    They are stored with offsets, category and severity; labels and score are computed from them.
+    """
 
     name = "error_spans"
     title = "Mark errors in replies"
@@ -310,7 +325,10 @@ class ErrorSpansProtocol(TurnsProtocol):
 
 @register_protocol
 class MarkedChatProtocol(StudyProtocol):
-    """One conversation a task; which of its replies are marked is drawn when it ends and stored in the task."""
+    """Protocol: a chat with labels of the bot's replies.
+
+    The labelled replies are drawn when the chat ends and stored in the task.
+    """
 
     name = "marked_chat"
     title = "Chat, and mark the replies"

@@ -57,7 +57,10 @@ from webapp.studies.settings import StudyValues
 
 @register_protocol
 class AnnotateProtocol(StudyProtocol):
-    """As many items a task as the study sets; a returning participant gets others, maybe fewer in the last task."""
+    """Protocol: single items on any questions.
+
+    A task has as many items as the study sets; a returning participant gets others, possibly fewer in the last task.
+    """
 
     name = "annotate"
     title = "Annotate items"
@@ -78,7 +81,7 @@ class AnnotateProtocol(StudyProtocol):
 
 @register_protocol
 class AspectsProtocol(AnnotateProtocol):
-    """Fluency, coherence, engagement and the reply as a whole, all of every item."""
+    """Protocol: fluency, coherence, engagement and the overall reply."""
 
     name = "aspects"
     title = "Several aspects"
@@ -115,7 +118,10 @@ class MajorityProtocol(AnnotateProtocol):
 
 @register_protocol
 class SurveyProtocol(AnnotateProtocol):
-    """Five items and a check among them; the work of a participant who misses it is excluded."""
+    """Protocol: five items with an attention check among them.
+
+    The work of a participant who misses it is excluded.
+    """
 
     name = "survey"
     title = "Coherence survey"
@@ -138,7 +144,10 @@ class SurveyProtocol(AnnotateProtocol):
 
 @register_protocol
 class ChooseProtocol(AnnotateProtocol):
-    """One page, once for each participant; every thing is stored as chosen (1) or not (0)."""
+    """Protocol: a choice from a list, once per participant.
+
+    Each option is stored as chosen (1) or not (0).
+    """
 
     name = "choose"
     title = "Choose what matters"
@@ -180,7 +189,11 @@ class ChooseProtocol(AnnotateProtocol):
 
 @register_protocol
 class ReferenceProtocol(AnnotateProtocol):
-    """Better, the same or worse than the known reply first, then each question; its score may be revised."""
+    """Protocol: replies compared with a known one, then rated.
+
+    Participants say first whether a reply is better, then answer each question; they may revise the known reply's
+    score.
+    """
 
     name = "reference"
     title = "Rating beside a reference"
@@ -253,7 +266,10 @@ class ReferenceProtocol(AnnotateProtocol):
 
 @register_protocol
 class PairwiseProtocol(StudyProtocol):
-    """As many comparisons a task as the study sets; the sides of the replies are drawn and balanced."""
+    """Protocol: pairs of replies, compared on each question.
+
+    A task has as many comparisons as the study sets; the sides of the replies are balanced.
+    """
 
     name = "pairwise"
     title = "Compare two replies"
@@ -307,7 +323,10 @@ _ENDS = {
 
 @register_protocol
 class BestWorstProtocol(StudyProtocol):
-    """As many items a task as the study sets; of each item four replies are drawn and balanced, and their places."""
+    """Protocol: best and worst of four replies.
+
+    A task has as many items as the study sets; the four replies of each item and their positions are balanced.
+    """
 
     name = "best_worst"
     title = "Best and worst of four replies"
@@ -365,7 +384,10 @@ class BestWorstProtocol(StudyProtocol):
 
 
 def validate_ends(answers: Mapping[str, float]) -> dict[str, str]:
-    """Return an error by name for a missing best or worst reply, or one reply chosen as both."""
+    """Return an error for a missing best or worst reply, by name.
+
+    Also if one reply was chosen as both.
+    """
     missing = {BEST: gettext("Please choose the best text."), WORST: gettext("Please choose the worst text.")}
     wrong = {name: words for name, words in missing.items() if name not in answers}
     if not wrong and answers[BEST] == answers[WORST]:
@@ -379,7 +401,10 @@ FEWEST_WORDS = 3
 
 @register_protocol
 class DialoguesProtocol(StudyProtocol):
-    """Some pairs a task; of each pair one conversation is A and one is B, and a rating's comment is the reason."""
+    """Protocol: pairs of stored conversations, with a choice and a reason.
+
+    In each pair one conversation is A and one is B; the reason is the rating's comment.
+    """
 
     name = "dialogues"
     title = "Compare two conversations"
@@ -428,7 +453,10 @@ class DialoguesProtocol(StudyProtocol):
 
 
 def validate_reason(reason: str) -> dict[str, str]:
-    """Return an error for a reason that is too short, by the name `comments`; else an empty dict."""
+    """Return an error for a reason that is too short.
+
+    Its name is `comments`; otherwise the result is empty.
+    """
     if sum(not is_blank(word) for word in reason.split()) >= FEWEST_WORDS:
         return {}
     words = gettext("Please say why, in at least %(n)s words.")

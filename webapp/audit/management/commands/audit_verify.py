@@ -1,4 +1,4 @@
-"""`audit_verify [--project KEY] [--heads | --against FILE]`: check the chains of the audit log."""
+"""`audit_verify [--project KEY] [--heads | --against FILE]`: check chains."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ class Command(ConfabCommand):
 
 
 def _heads_differing(file: Path) -> Iterator[str]:
-    """Yield the kept heads, written by `--heads`, that the chains do not contain.
+    """Yield the saved heads that the chains do not contain.
+
+    They were written by `--heads`.
 
     Raises:
         ValueError: a line is not one of `--heads`.
