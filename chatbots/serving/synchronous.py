@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from chatbots.conversation import Conversation
 from chatbots.serving.drivers import Abandoned, Driver, StepDriver, WholeDriver
 from chatbots.serving.request import ReplyEvent, ReplyRequest
 from chatbots.serving.workers import StreamRunner
+from chatbots.threads import thread_start
 from chatbots.trace import TraceLog, TraceStep, listen_to_trace
 
 _GRACE_S = 1.0
@@ -130,9 +130,8 @@ class _Work:
             except BaseException as exc:
                 failures.append(exc)
 
-        thread = threading.Thread(target=main, name=f"reply {name}", daemon=True)
         began = self._heard_at = time.monotonic()
-        thread.start()
+        thread = thread_start(main, name=f"reply {name}")
         while thread.is_alive():
             left_s = self._patience_s(began)
             if left_s is not None and left_s <= 0:

@@ -21,6 +21,7 @@ from functools import partial
 from chatbots.bots.base import BotError, StreamBot, set_deadline
 from chatbots.serving.drivers import Abandoned, Driver
 from chatbots.serving.request import ReplyEvent, ReplyRequest, describe_error
+from chatbots.threads import thread_start
 
 log = logging.getLogger(__name__)
 
@@ -116,9 +117,8 @@ class Worker:
 
     def _start_shift(self) -> None:
         shift = WorkerShift()
-        shift.thread = threading.Thread(target=self._run, args=(shift,), name=self._name, daemon=True)
         self._shift = shift
-        shift.thread.start()
+        shift.thread = thread_start(partial(self._run, shift), name=self._name, lasting=True)
 
     # Methods called in the thread.
 
@@ -235,7 +235,7 @@ async def in_daemon_thread(name: str, work: Callable[[], None]) -> None:
         except RuntimeError:  # the loop is closed
             return
 
-    threading.Thread(target=main, name=name, daemon=True).start()
+    thread_start(main, name=name)
     await future
 
 

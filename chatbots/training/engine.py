@@ -14,7 +14,6 @@ import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -26,6 +25,7 @@ from tqdm import tqdm
 
 from chatbots.checkpoints import TRAINING_LOCK
 from chatbots.identity import derive_seed
+from chatbots.threads import ContextPool
 from chatbots.training.config import KeepingConfig, OptimiserConfig
 from chatbots.training.run_folder import STATE_FILE as STATE
 from chatbots.training.run_folder import MetricsLog, TrainingProgress, state_read, state_write
@@ -59,7 +59,7 @@ def mixed_precision(precision: str, device: torch.device) -> torch.autocast:
 
 def prepared_ahead(batches: Iterator[B]) -> Iterator[B]:
     """Yield the batches while another thread prepares the next few."""
-    with ThreadPoolExecutor(1) as pool:
+    with ContextPool(1) as pool:
         waiting = deque(pool.submit(next, batches, None) for _ in range(AHEAD))
         while (batch := waiting.popleft().result()) is not None:
             waiting.append(pool.submit(next, batches, None))

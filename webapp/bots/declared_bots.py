@@ -352,7 +352,10 @@ _lock = threading.RLock()
 _is_discovering = False
 _registered: dict[str, int] = {}
 _projects: dict[str, str | None] = {}
-"""Project of each declared bot; None for a bot that all projects share."""
+"""Project of each row, also of one in the archive; None for a bot that all projects share."""
+_has_read = False
+_namesakes: set[str] = set()
+"""Ids of rows that a bot of the server, such as one of `bots.yaml`, also has."""
 broken: dict[str, tuple[str, str, str]] = {}
 """Rows that cannot be used as bots here: title, kind and reason, by id."""
 
@@ -360,10 +363,18 @@ broken: dict[str, tuple[str, str, str]] = {}
 def is_visible(bot_id: str) -> bool:
     """Return True if the active project can use the bot.
 
-    It can use its own and shared ones, and bots that were not added in the browser.
+    It can use its own and shared ones, and bots that were not added in the browser. Rows are read first if this process
+    has not read any. A row of another project never hides a bot of the server.
     """
+    if active_project() is not None and not _has_read:
+        declared_discover()
+    return is_row_visible(bot_id) or bot_id in _namesakes
+
+
+def is_row_visible(bot_id: str) -> bool:
+    """Return True if there is no row of this id, or one that the active project can use."""
     project = active_project()
-    return project is None or bot_id not in _registered or _projects.get(bot_id) in (None, project)
+    return project is None or _projects.get(bot_id) in (None, project)
 
 
 def is_declared(bot_id: str) -> bool:
@@ -422,12 +433,16 @@ def declared_discover() -> None:
 
 
 def _discover() -> None:
-    rows = {}
-    for bot_id, revision, project, is_shared in DeclaredBot.everywhere.filter(archived_at=None).values_list(
-        "bot_id", "revision", "project", "is_shared"
+    global _projects, _has_read
+    rows, projects = {}, dict[str, str | None]()
+    for bot_id, revision, project, is_shared, archived_at in DeclaredBot.everywhere.values_list(
+        "bot_id", "revision", "project", "is_shared", "archived_at"
     ):
-        rows[bot_id] = revision
-        _projects[bot_id] = None if is_shared else project
+        projects[bot_id] = None if is_shared else project
+        if archived_at is None:
+            rows[bot_id] = revision
+    _projects, _has_read = projects, True  # before the bots are registered, so that none is visible too early
+    _namesakes.intersection_update(rows)
     for bot_id in _registered.keys() - rows.keys():
         _forget(bot_id)
     changed = [bot_id for bot_id, revision in rows.items() if _registered.get(bot_id) != revision]
@@ -439,8 +454,10 @@ def _register(row: DeclaredBot) -> None:
     is_ours = row.bot_id in _registered and row.bot_id not in broken
     _registered[row.bot_id] = row.revision
     broken.pop(row.bot_id, None)
+    _namesakes.discard(row.bot_id)
     try:
         if row.bot_id in registry and not is_ours:
+            _namesakes.add(row.bot_id)
             raise ValuesError(f"another bot here is called {quote(row.bot_id)}; rename that one in bots.yaml")
         bot = declared_bot_make(bot_id=row.bot_id, kind=row.kind, title=row.title, params=row.params, secret=row.secret)
     except (ValuesError, BotError) as error:

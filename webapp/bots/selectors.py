@@ -26,7 +26,7 @@ from chatbots.registry import bots as registry
 from chatbots.text import nearest_names, quote, sanitise
 from chatbots.yaml_registry import ConfiguredBot, EntriesError, configured_bots
 from webapp.bots.declared_bots import broken as declared_broken
-from webapp.bots.declared_bots import declared_discover, is_declared, is_visible
+from webapp.bots.declared_bots import declared_discover, is_declared, is_row_visible, is_visible
 from webapp.bots.models import Alert, BotAside, BotHealth, Spending
 from webapp.core.clock import database_now
 from webapp.core.project_scope import active_project
@@ -197,7 +197,7 @@ def bot_entry_list() -> list[BotEntry]:
         known_ids.add(name)
         entries.append(BotEntry(name, name, broken.kind, False, available=False, reason=str(broken), params={}))
     for bot_id, (title, kind, reason) in declared_broken.items():
-        if not is_visible(bot_id):
+        if not is_row_visible(bot_id):
             continue
         entries.append(BotEntry(bot_id, title, kind, False, available=False, reason=reason, params={}))
     return sorted(entries, key=lambda entry: entry.id)
@@ -360,7 +360,7 @@ def _bot_known(bot_id: str) -> Bot:
     try:
         return _get_visible_bot(bot_id)
     except UnknownName:
-        if bot_id in declared_broken:
+        if bot_id in declared_broken and is_row_visible(bot_id):
             raise UnknownName(f"{bot_id} cannot be used: {declared_broken[bot_id][2]}") from None
         for broken in configured_bots.broken:
             if broken.id == bot_id:

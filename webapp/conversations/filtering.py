@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +18,7 @@ from django.utils import translation
 from django.utils.translation import gettext as _
 
 from chatbots.bots.base import BotError
+from chatbots.threads import ContextPool
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import ReplyMark, Turn
 from webapp.core.language import locale_of
@@ -26,7 +26,7 @@ from webapp.studies.reply_filters.base import FilterInput, reply_filters
 from webapp.studies.settings import StudyValues
 
 logger = logging.getLogger(__name__)
-_thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reply-filters")
+_thread = ContextPool(max_workers=1, thread_name_prefix="reply-filters")
 _MOST_REASON = ReplyMark._meta.get_field("reason").max_length
 
 

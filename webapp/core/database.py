@@ -12,7 +12,6 @@ import sqlite3
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 from uuid import uuid4
 
@@ -23,6 +22,7 @@ from django.contrib.sessions.models import Session
 from django.db import InterfaceError, OperationalError, connection, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 
+from chatbots.threads import ContextPool
 from webapp.core.clock import database_now
 
 DATABASE_AWAY = (OperationalError, InterfaceError)
@@ -122,12 +122,12 @@ def in_database(work: Callable[P, R]) -> Callable[P, Awaitable[R]]:
 
 
 @functools.cache
-def _threads(n: int) -> ThreadPoolExecutor | None:
+def _threads(n: int) -> ContextPool | None:
     """Return the threads for database work.
 
     None for a single one, which is asgiref's own.
     """
-    return ThreadPoolExecutor(n, "database") if n > 1 else None
+    return ContextPool(n, "database") if n > 1 else None
 
 
 class DirectDispatch:

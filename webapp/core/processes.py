@@ -29,6 +29,7 @@ from django.conf import settings
 from django.db import DatabaseError, connections
 
 from chatbots.installation import release
+from chatbots.threads import thread_start
 from webapp.core.child import WORKER_GRACE_S
 from webapp.core.clock import OFF_AFTER_S, database_clock, database_now
 from webapp.core.data_folder import FOLDER_DIFFERS, is_database_folder, read_folder_id
@@ -227,8 +228,7 @@ class Signs:
         self.roles[role] = details
         if in_thread and self._thread is None:
             self._over.clear()
-            self._thread = threading.Thread(target=self._give_on, name="signs", daemon=True)
-            self._thread.start()
+            self._thread = thread_start(self._give_on, name="signs", lasting=True)
 
     async def beat(self) -> None:
         """Watch whether this event loop is running, until cancelled."""

@@ -16,7 +16,7 @@ import logging
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from typing import Any
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
@@ -27,6 +27,7 @@ from django.http.response import HttpResponseBase, StreamingHttpResponse
 from django.template.loader import render_to_string
 from django.utils import translation
 
+from chatbots.threads import ContextPool
 from webapp.core.database import database_outage
 from webapp.core.errors import api_error_body, is_api_path
 from webapp.core.health import SENT_AWAY
@@ -54,7 +55,7 @@ class PageThreadPool:
 
     def __init__(self, n_threads: int, name: str) -> None:
         # One worker each: all work of a borrower runs in the same thread.
-        self._idle = [ThreadPoolExecutor(1, f"{name}-{n}") for n in range(n_threads)]
+        self._idle = [ContextPool(1, f"{name}-{n}") for n in range(n_threads)]
         self._places = asyncio.Semaphore(n_threads)
         self._moved_at = time.monotonic()
 
@@ -70,7 +71,7 @@ class PageThreadPool:
         """
         return 0.0 if self._idle else time.monotonic() - self._moved_at
 
-    async def borrow(self) -> ThreadPoolExecutor:
+    async def borrow(self) -> ContextPool:
         """Wait for a thread, preferring the last used one.
 
         In quiet hours few connections are therefore open.
@@ -79,7 +80,7 @@ class PageThreadPool:
         self._moved_at = time.monotonic()
         return self._idle.pop()
 
-    def give_back(self, thread: ThreadPoolExecutor) -> None:
+    def give_back(self, thread: ContextPool) -> None:
         """Return the thread to the next caller in line."""
         self._moved_at = time.monotonic()
         self._idle.append(thread)
@@ -89,7 +90,7 @@ class PageThreadPool:
 class _Borrowed(Executor):
     """Thread of one request, borrowed once the request has been read."""
 
-    thread: ThreadPoolExecutor | None = None
+    thread: ContextPool | None = None
 
     def submit(self, work: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
         assert self.thread is not None, "a request runs before it was read"
@@ -166,7 +167,7 @@ class ThreadPooledApp:
         if path.startswith(settings.STATIC_URL):
             # Use a new context even so. If a client did not wait for its last response, the server starts the next
             # request in the context of the last one, whose thread has been lent to another request.
-            with ThreadPoolExecutor(1, "static") as thread:
+            with ContextPool(1, "static") as thread:
                 async with ThreadSensitiveContext(executor=thread):
                     await self.application(scope, receive, send)
             return

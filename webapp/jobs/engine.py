@@ -19,6 +19,7 @@ from django.db import DatabaseError, OperationalError, connection
 from structlog.contextvars import bound_contextvars
 
 from chatbots.text import error_text
+from chatbots.threads import thread_start
 from webapp.core.audit_trail import Origin, in_origin
 from webapp.core.project_scope import in_project
 from webapp.jobs import queue
@@ -274,8 +275,7 @@ def _pulse(name: str, beat: Callable[[], bool]) -> Iterator[None]:
         finally:
             connection.close()
 
-    thread = threading.Thread(target=beats, name=name, daemon=True)
-    thread.start()
+    thread = thread_start(beats, name=name)
     try:
         yield
     finally:

@@ -198,6 +198,26 @@ async def test_self_play_spends_from_the_same_account() -> None:
     assert accounts == {"bot": 20.0, "project": 20.0}
 
 
+async def test_self_play_spends_from_the_project_of_its_job() -> None:
+    """The replies are made in threads of the job, which keep its project."""
+
+    def play() -> tuple[str, str, dict[str, float]]:
+        Project.objects.create(key="lab", name="Lab", monthly_cost_limit=35.0)
+        with in_project("lab"):
+            run = run_create(bots=["e"], n_conversations=1, n_turns=6, enqueue=False)
+        run_job(run)
+        run.refresh_from_db()
+        spent = {account.key: account.spent for account in Spending.objects.filter(of="project")}
+        return run.state, run.error, spent
+
+    async with serving(counts(1, 10, "ok")) as server:
+        paid(server)
+        state, error, spent = await asyncio.to_thread(_closing, play)
+    assert state == "failed"
+    assert "the project's cost limit for" in error
+    assert spent == {f"lab {datetime.now(UTC):%Y-%m}": 20.0}
+
+
 async def test_simulated_chats_stop_at_the_cap_of_their_run() -> None:
     def play() -> tuple[str, str, list[Any]]:
         study = make_study(bots=["e"])

@@ -9,8 +9,10 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.builders import make_conversation, make_staff, make_study, signed_in
-from webapp.bots.declared_bots import declared_bot_save, declared_bot_share
-from webapp.bots.selectors import bot_entry_list, bots_unknown
+from webapp.bots import declared_bots
+from webapp.bots.declared_bots import declared_bot_archive, declared_bot_save, declared_bot_share
+from webapp.bots.models import DeclaredBot
+from webapp.bots.selectors import bot_entry_list, bot_name, bots_unknown
 from webapp.core.authentication import token_make
 from webapp.core.errors import Refused
 from webapp.core.models import ApiToken, Project, ProjectRole
@@ -183,6 +185,37 @@ def test_a_shared_bot_is_used_by_all_and_changed_by_its_project(lab: Project, ad
     declared_bot_share(row=row, is_shared=False)
     with in_project("lab"):
         assert bots_unknown(["ours"])
+
+
+def test_a_process_that_has_read_no_rows_shows_no_bot_of_another_project(
+    lab: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared_bot_save(
+        bot_id="ours", kind="endpoint", title="Ours", params={"base_url": "https://bots.example/v1", "model": "m"}
+    )
+    for name, value in (("_projects", {}), ("_has_read", False)):
+        monkeypatch.setattr(declared_bots, name, value)
+    with in_project("lab"):
+        assert not declared_bots.is_visible("ours")
+        assert bot_name("ours") == "ours"
+    monkeypatch.setattr(declared_bots, "_has_read", False)
+    declared_bot_archive(row=declared_bots.declared_bot_of("ours"), is_archived=True)
+    with in_project("lab"):
+        assert not declared_bots.is_visible("ours")
+    assert declared_bots.is_visible("ours")
+
+
+def test_a_row_of_another_project_neither_hides_a_bot_of_the_server_nor_shows_its_error(lab: Project) -> None:
+    row = DeclaredBot.objects.create(bot_id="eliza", kind="endpoint", title="Quetzalcoatl", params={})
+    with in_project("lab"):
+        entries = {entry.id: entry.name for entry in bot_entry_list()}
+        assert entries["eliza"] == "Eliza (rules)"
+        assert "Quetzalcoatl" not in entries.values()
+        assert not bots_unknown(["eliza"])
+    row.delete()
+    declared_bots.declared_discover()
+    with in_project("lab"):
+        assert not bots_unknown(["eliza"])
 
 
 def test_a_study_moves_with_its_jobs_once_the_other_side_accepts(lab: Project, admin: User) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import queue
-import threading
 from typing import Any
 
 import httpx
@@ -12,6 +11,7 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 from pydantic import Field
 
+from chatbots.threads import thread_start
 from chatbots.validation import InputModel
 from webapp.core.errors import Refused
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
@@ -94,8 +94,7 @@ class _Crowd:
 
         They are cancelled when the job is stopped.
         """
-        thread = threading.Thread(target=self._run, name="rehearsal")
-        thread.start()
+        thread = thread_start(self._run, name="rehearsal", daemon=False)
         n_done = 0
         try:
             while thread.is_alive() or not self.outcomes.empty():
