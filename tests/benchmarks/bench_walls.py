@@ -1,6 +1,6 @@
 """Time of “not available” and 404 for things of another project, against things that do not exist.
 
-    DATABASE_URL=postgres://… python -m tests.benchmarks.bench_walls [N]
+    DATABASE_URL=postgres://… python -m tests.benchmarks.bench_walls [N [WORD]]
 
 Both cases alternate in random order, N times each (500). It prints the statuses and the medians in milliseconds, and
 the differences of the medians of elapsed time and of processor time, with 95 % intervals of 2,000 bootstrap samples.
@@ -102,20 +102,24 @@ def cases() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
     }
 
 
-def main(n: int) -> None:
-    """Measure all cases and print one line for each."""
+def main(n: int, word: str = "") -> None:
+    """Measure the cases whose title has the word, and print one line for each."""
     import django
 
     django.setup()
+    from django.conf import settings
     from django.db import connection
     from django.test.utils import setup_test_environment
 
     setup_test_environment()
+    settings.CONFAB_API_RATE = "1000000/m"
     name = connection.settings_dict["NAME"]
     connection.creation.create_test_db(verbosity=0, autoclobber=True, serialize=False)
     try:
         order = random.Random(0)
         for title, pair in cases().items():
+            if word not in title:
+                continue
             statuses = [request().status_code for request in pair * 3]
             times: tuple[list[float], list[float]] = ([], [])
             cpu: tuple[list[float], list[float]] = ([], [])
@@ -138,4 +142,4 @@ def main(n: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500)
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 500, *sys.argv[2:3])

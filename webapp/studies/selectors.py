@@ -91,6 +91,11 @@ def study_found(key: str) -> Study | None:
     return Study.objects.filter(key=key).first()
 
 
+def is_study_key_used(key: str) -> bool:
+    """Return True if a study of any project has this key; callers must not say of which."""
+    return Study.everywhere.filter(key=key).exists()
+
+
 def study_key_free(name: str, reserved: Collection[str] = ()) -> str:
     """Return an unused, unreserved study key similar to the name."""
     key = key_from_name(name, 54) or "study"

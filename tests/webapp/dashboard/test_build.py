@@ -105,7 +105,7 @@ def test_a_new_study_is_a_draft_with_a_key_of_its_name(staff: Client) -> None:
     ("given", "said"),
     [
         ({"name": ""}, "This field is required"),
-        ({"name": "x", "key": "s"}, "Another study has the key “s”"),
+        ({"name": "x", "key": "s"}, "The key “s” is not available"),
         ({"name": "x", "key": "new"}, "“new” is the address of a page"),
         ({"name": "x", "key": "a b"}, "Enter a valid “slug”"),
         ({"name": "x", "protocol": "nothing"}, "nothing is not one of the available choices"),

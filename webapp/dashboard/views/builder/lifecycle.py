@@ -26,7 +26,7 @@ from webapp.jobs.services.jobs import job_create
 from webapp.studies.lifecycle import study_archive, study_delete, study_import, study_loss, study_participants
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import Activity, StudyProtocol, protocols
-from webapp.studies.selectors import study_found, study_key_free
+from webapp.studies.selectors import is_study_key_used, study_key_free
 from webapp.studies.services import study_copy
 from webapp.studies.study_file import study_example
 from webapp.studies.validation import RESERVED_KEYS
@@ -135,8 +135,8 @@ class NewStudyForm(forms.Form):
         cleaned["language"] = cleaned.get("language") or "en"
         if not cleaned.get("key") and cleaned.get("name") and "key" not in self.errors:
             cleaned["key"] = study_key_free(cleaned["name"], RESERVED_KEYS)
-        elif cleaned.get("key") and study_found(cleaned["key"]):
-            self.add_error("key", "Another study has the key “{key}”. Choose another key.".format(**cleaned))
+        elif cleaned.get("key") and is_study_key_used(cleaned["key"]):
+            self.add_error("key", "The key “{key}” is not available. Choose another key.".format(**cleaned))
         return cleaned
 
 
