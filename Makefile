@@ -85,7 +85,8 @@ ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_researc
   webapp/conversations/test_cost_meter.py webapp/conversations/test_partners.py \
   webapp/conversations/test_services.py webapp/conversations/test_trials.py webapp/core/test_backups.py \
   webapp/core/test_clock.py webapp/core/test_databases.py webapp/core/test_lost_connections.py \
-  webapp/core/test_project_limits.py webapp/core/test_project_walls.py \
+  webapp/core/test_project_keeping.py webapp/core/test_project_limits.py \
+  webapp/core/test_project_walls.py \
   webapp/core/test_restore_killed.py webapp/core/test_unstorable.py webapp/dashboard/test_conversation_list.py \
   webapp/dashboard/test_export_files.py webapp/dashboard/test_form_lengths.py webapp/dashboard/test_pages.py \
   webapp/jobs/test_claims.py webapp/jobs/test_jobs.py webapp/jobs/test_metrics.py webapp/jobs/test_selfplay.py \

@@ -67,14 +67,20 @@ def mark_everything(study: Study) -> None:
     for item in Item.objects.filter(study=study):
         item.key = f"{MARK}-{item.key}"[:60]
         item.context = [f"{MARK} {text}" for text in item.context]
-        item.responses = [{**one, "model": f"{MARK}-model", "text": f"{MARK} {one['text']}"} for one in item.responses]
+        item.responses = [
+            {**one, "model": f"{MARK}-{one.get('model', '')}", "text": f"{MARK} {one['text']}"}
+            for one in item.responses
+        ]
         item.save(update_fields=["key", "context", "responses"])
-    version = BotVersion.objects.create(
-        key=MARK, bot_id=f"{MARK}-bot", title=f"{MARK} bot", kind="imported", version="1"
-    )
-    Conversation.objects.filter(study=study).update(bot=version)
-    BotHealth.objects.create(bot_id=version.bot_id, n_failed=5, reason=MARK, set_aside_at=database_now())
-    aside = BotAside.objects.create(bot_id=version.bot_id, began_at=database_now(), reason=MARK, n_failed=5)
+    for version in BotVersion.objects.filter(conversations__study=study).distinct():
+        chats = Conversation.objects.filter(study=study, bot=version)
+        version.pk, version.key = None, f"{MARK}-{version.pk}"
+        version.bot_id, version.title = f"{MARK}-{version.bot_id}", f"{MARK} {version.title}"
+        chats_of_version = list(chats.values_list("pk", flat=True))
+        version.save(force_insert=True)
+        Conversation.objects.filter(pk__in=chats_of_version).update(bot=version)
+    BotHealth.objects.create(bot_id=f"{MARK}-bot", n_failed=5, reason=MARK, set_aside_at=database_now())
+    aside = BotAside.objects.create(bot_id=f"{MARK}-bot", began_at=database_now(), reason=MARK, n_failed=5)
     Alert.objects.create(aside=aside, event=Alert.Event.SET_ASIDE, channel="email")
 
 

@@ -40,6 +40,12 @@ def test_an_upgrade_loses_nothing(kept: Path, tmp_path: Path, empty_database: di
     for what, fact in facts.items():
         assert found["facts"][what] == fact, what
 
+    projects = found["projects"]
+    assert projects["of_rows"] == ["default"]
+    assert set(projects["with_roles"]) <= {"default"}
+    assert projects["elsewhere"] == []
+    assert projects["n_users"] > 0
+
     goes_on = found["goes_on"]
     assert len(goes_on["code"]) == 7, "the rating that was begun is sent, and earns a code"
     assert len(goes_on["bots"]) == 2

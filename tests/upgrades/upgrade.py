@@ -23,7 +23,28 @@ def main(kept: Path, tables: Path) -> dict[str, Any]:
     load(kept)
     call_command("migrate", verbosity=0)
     tables_write(tables)
-    return {"facts": facts(), "goes_on": _goes_on()}
+    return {"facts": facts(), "projects": _projects(), "goes_on": _goes_on()}
+
+
+def _projects() -> dict[str, Any]:
+    """Return the projects of all rows that have one, and the rights of each user outside the usual project."""
+    from django.apps import apps
+    from django.contrib.auth import get_user_model
+
+    from webapp.core.models import OfProject, Project
+    from webapp.core.rights import Right, may_in, permissions_by_project
+
+    users = get_user_model().objects.order_by("username")
+    models = [model for model in apps.get_models() if issubclass(model, OfProject)]
+    Project.objects.create(key="new", name="New")
+    return {
+        "of_rows": sorted({key for model in models for key in model.everywhere.values_list("project", flat=True)}),
+        "with_roles": sorted({key for user in users for key in permissions_by_project(user)}),
+        "elsewhere": [
+            user.get_username() for user in users if not user.is_superuser and may_in(user, "new", Right.READ)
+        ],
+        "n_users": len(users),
+    }
 
 
 def _goes_on() -> dict[str, Any]:

@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.apps import apps
@@ -19,16 +20,20 @@ from django.db import IntegrityError, connection
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from tests.builders import make_conversation, make_rating, make_study
+from tests.builders import make_conversation, make_rating, make_staff, make_study
 from tests.conftest import ROOT
 from tests.databases import migrated_file
 from webapp.audit.chain import chain_check
 from webapp.audit.models import AuditEntry
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.audit_trail import BACKUP, record
+from webapp.core.authentication import token_make
 from webapp.core.backups import backup_make, backup_read, backup_restore, database_has_rows
 from webapp.core.database_migration import database_copy, database_upgrade, new_database_opened
 from webapp.core.errors import Refused
+from webapp.core.project_scope import in_project
+from webapp.core.projects import project_create
+from webapp.core.rights import Right
 from webapp.ratings.models import Rating
 from webapp.studies.models import Participant, Study
 
@@ -50,9 +55,14 @@ def data_dir(settings, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def collected() -> Conversation:
-    """Make a study with a rated chat."""
+    """Make a study with a rated chat, and a project with members, a token and a study."""
     conversation = make_conversation(make_study(title=TEXT), n_exchanges=3)
     make_rating(conversation)
+    admin: Any = make_staff(*Right, username="admin")
+    project_create(actor=admin, key="lab", name="Lab", monthly_cost_limit=2.5, disk_limit_mb=7)
+    with in_project("lab"):
+        make_study("of-lab")
+        token_make(user=admin, name="t", rights=["read"])
     return conversation
 
 
