@@ -159,19 +159,21 @@ def read_conversation(
         values.update(result.turns)
         totals.update(result.values)
         reasons.update({name: reason_text(reason) for name, reason in result.reasons.items()})
-    declared = {(column.level, column.name): column for metric in metric_list() for column in metric.columns}
+    declared: dict[tuple[str, str], Column] = {
+        (column.level, column.name): column for metric in metric_list() for column in metric.columns
+    }
     series = series_of([column for (level, name), column in declared.items() if level == "turn" and name in values])
     series_values = {metric_series.name: _values(metric_series, values, turns) for metric_series in series}
     missing_reasons = {metric_series.name: _get_missing_reason(metric_series, reasons) for metric_series in series}
     said_of = reported_of(conversation)
-    column = highlight.removeprefix("-")
+    extreme_of = highlight.removeprefix("-")
     if highlight == FEEDBACK:
         highlights = _highlight_feedback(turns, said_of)
     else:
         highlights = _highlight_extremes(
-            turns, declared.get(("turn", column)), values.get(column), highlight[:1] == "-"
+            turns, declared.get(("turn", extreme_of)), values.get(extreme_of), highlight[:1] == "-"
         )
-        shown = next((s.name for s in series if column in [series_column.name for series_column in s.columns]), "")
+        shown = next((s.name for s in series if extreme_of in [series_column.name for series_column in s.columns]), "")
         requested_series = [*requested_series, *([shown] if shown else [])]
     tracks = _tracks(series, requested_series, series_values)
     speakers = [turn.speaker for turn in turns]

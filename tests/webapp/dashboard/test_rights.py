@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 POSTED_BY_READERS = {
     *("conversation_note", "study_keep", "run_keep", "theme", "tour", "study_reports", "study_export", "study_report"),
-    *("tokens", "token_end", "project_choose"),
+    *("tokens", "token_end", "project_choose", "study_note", "run_note"),
 }
 """Addresses that take a POST of all who may read; tests/outside/snapshots/routes.txt holds the rights of every one."""
 VALUES = {
