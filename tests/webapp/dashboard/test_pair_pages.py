@@ -146,7 +146,7 @@ def test_the_page_asks_as_many_queries_however_many_judgements_there_are(
     reader: Client, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     study = make_compared(n_people=2)
-    with django_assert_max_num_queries(30) as few:
+    with django_assert_max_num_queries(32) as few:
         text_of(reader, study)
     for _person in range(6):
         task = task_open(participant=make_participant(study))
