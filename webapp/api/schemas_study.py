@@ -377,7 +377,8 @@ class HeadlineOut(Schema):
 class BotVotesOut(Schema):
     """Votes on a bot's replies.
 
-    The share is null without votes.
+    They have ups, downs, the number of conversations, and the share of upvotes with interval. The share is null without
+    votes.
     """
 
     bot: str

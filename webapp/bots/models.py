@@ -114,7 +114,8 @@ class Spending(models.Model):
 class BotHealth(models.Model):
     """Health of a bot, updated by its replies to participants.
 
-    A bot whose replies fail again and again is disabled: no new participant gets it until a reply works.
+    There is a row for each bot that has been asked for a reply. A bot that keeps failing is disabled: it gets no new
+    participants until a reply works.
     """
 
     bot_id = models.CharField(max_length=100, primary_key=True)

@@ -185,7 +185,7 @@ def bots_broken_warn() -> None:
 def bot_entry_list() -> list[BotEntry]:
     """Return the active project's bots and broken entries, by id.
 
-    Broken entries are never available.
+    Entries are those of `bots.yaml`. Broken ones are never available.
     """
     bots_discover()
     healths = {health.bot_id: health for health in BotHealth.objects.all()}

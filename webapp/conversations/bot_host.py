@@ -345,7 +345,8 @@ def runtime_existing() -> BotHostRuntime | None:
 def bots_health() -> Health:
     """Return heartbeat ages and, if embedded, the state of the bots.
 
-    It names no bot: participants can open the page and must not learn which bot is loading or busy.
+    It names no bot: participants can open the page and must not learn which bot is loading or busy. `ok` refers to the
+    bots only: pages still work without them, and replies arrive when the bots are back.
     """
     details: dict[str, object] = {"heartbeat_age_s": heartbeat_ages_s()}
     if not settings.CONFAB_BOT_HOST_IN_PROCESS:

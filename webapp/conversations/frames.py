@@ -152,7 +152,7 @@ def html_frame(*, turn: int, offset: int, html: str) -> dict[str, Any]:
 def trace_frame(*, turn: int, number: int, step: dict[str, Any]) -> dict[str, Any]:
     """Return the frame of one step before a reply.
 
-    A later frame with the same number replaces it.
+    It is reasoning or a tool call. A later frame with the same number replaces it.
     """
     return {"type": "trace", "turn": turn, "number": number, "step": step}
 

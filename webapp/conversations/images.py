@@ -192,7 +192,7 @@ def images_of(conversation: Conversation | None) -> dict[int, ChatImage]:
 def images_for_bot(conversation: Conversation) -> dict[int, str]:
     """Return the image files for the chat's bot, by turn.
 
-    None for a bot that takes no images.
+    None for a bot that accepts no images.
     """
     if not takes_images(conversation):
         return {}

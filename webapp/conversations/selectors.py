@@ -57,7 +57,8 @@ class Failure:
 class TimeLeft:
     """Seconds until a chat can be rated, and until its end.
 
-    Both count down from the participant's first message, by the server's clock. Until then, `runs` is False.
+    None without such a limit. Both count down from the participant's first message, by the server's clock. Until then,
+    `runs` is False.
     """
 
     least_s: float | None
@@ -216,7 +217,7 @@ class ChatTurn:
 def chat_turn(conversation: Conversation) -> ChatTurn | None:
     """Return the chat's position among its task's chats.
 
-    Chats whose bot failed are left out.
+    None for a single chat. Chats whose bot failed are left out.
     """
     version = conversation.version
     if conversation.slot is None or conversation.slot.side or version is None:
@@ -247,7 +248,8 @@ def _has_enough(conversation: Conversation) -> bool:
 def early_reason(conversation: Conversation) -> str:
     """Return a reason if the chat is too short to be rated.
 
-    After the time limit one answered message is enough, and after the last message no time must pass.
+    `too_early` (messages) or `too_soon` (minutes); otherwise "". After the time limit one answered message is enough,
+    and after the last message no minimum time applies.
     """
     rules, n, remaining = _rules(conversation), conversation.n_exchanges, time_left(conversation)
     if remaining is not None and remaining.is_over():
@@ -363,9 +365,9 @@ def reply_html(conversation: Conversation, text: str) -> str:
 def shown_trace(conversation: Conversation | None, turn: Turn) -> list[dict[str, Any]]:
     """Return the steps before a reply as participants and raters see them.
 
-    A trace may repeat text that a filter blocked, so a blocked reply has none.
+    Empty if they are hidden.
 
-    A trace may repeat what a filter withheld, so a withheld reply shows none.
+    A trace may repeat text that a filter blocked, so a blocked reply has none.
     """
     version = conversation.version if conversation is not None else None
     is_hidden = version is None or version.values.chat.trace == "hidden" or turn.withheld_text
@@ -447,7 +449,7 @@ def replies_due() -> QuerySet[Conversation]:
 def replies_waiting(*, pool: str | None, limit: int = 200) -> list[UUID]:
     """Return conversations whose due reply no host is generating, oldest first.
 
-    A reply requested just now is left to the request that is on its way.
+    A reply requested just now is left to its pending request.
 
     Args:
         pool: only bots of this pool; None for bots of all pools.
@@ -495,7 +497,7 @@ def conversation_value(row: Conversation) -> chatbots.Conversation:
 def conversation_remembered(row: Conversation) -> chatbots.Conversation:
     """Return one row as a value, with remembered conversations.
 
-    The seed of a reply does not depend on them.
+    Only if the bot remembers them. The seed of a reply does not depend on them.
     """
     value = conversation_value(row)
     if row.version is None or not row.version.values.sittings.bots_remember:

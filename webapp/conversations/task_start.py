@@ -87,7 +87,7 @@ def task_start(
 ) -> Task:
     """Open the participant's next task with its chats.
 
-    Call it in a transaction, so that a task is never stored without its chats.
+    If a task is open, return that. Call this in a transaction, so that a task is never stored without its chats.
 
     Args:
         exclude, version: as `task_open`.

@@ -225,10 +225,9 @@ def _with_cookie(request: HttpRequest, response: HttpResponse) -> HttpResponse:
 def client_address(request: HttpRequest) -> str | None:
     """Return the client's address.
 
-    Each proxy appends the address of its peer to X-Forwarded-For; clients can forge everything before that.
+    It is the peer's, or the one that the declared proxies report.
 
-    Each proxy adds the address it heard from to the right of X-Forwarded-For; any client can forge what stands
-    further left.
+    Each proxy appends the address of its peer to X-Forwarded-For; clients can forge everything before that.
     """
     peer: str | None = request.META.get("REMOTE_ADDR") or None
     n_proxies: int = settings.CONFAB_PROXY_COUNT

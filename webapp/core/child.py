@@ -1,7 +1,8 @@
 """Child process that ends with its parent.
 
-A server that is killed cannot end its children, and a worker without one would go on taking jobs with the code of
-before. The child looks itself whether its parent is there, which every system allows.
+Started as `python -m webapp.core.child PARENT MODULE ARGUMENT…`. A killed server cannot end its children, and a worker
+without a server would go on taking jobs with outdated code. So the child itself checks whether its parent is alive,
+which works on every system.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The database's time, which all processes share, and clock offsets.
 
-A moment that one process stores and another compares (a lease, a heartbeat, the age of a message) is taken from here.
+A time that one process stores and another compares (a lease, a heartbeat, the age of a message) is taken from here.
 Between two queries the monotonic clock advances the time, so that setting this machine's clock changes nothing.
 """
 

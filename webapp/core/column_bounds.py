@@ -1,6 +1,6 @@
 """Bounds of database columns, checked on imported rows before storing.
 
-PostgreSQL refuses a value beyond its column with an error that names neither row nor column, and SQLite stores it.
+PostgreSQL rejects a value beyond its column with an error that names neither row nor column, and SQLite stores it.
 """
 
 from __future__ import annotations

@@ -160,9 +160,9 @@ def database_write_check() -> None:
 def journal_emptied(using: BaseDatabaseWrapper = connection) -> None:
     """Empty SQLite's journal, where deleted data could be read for long.
 
-    If others read or write for longer than SQLite waits, the journal stays; the next written pages overwrite it.
+    Other databases are left alone.
 
-    While somebody else reads or writes for longer than SQLite waits it stays as it is: the next pages written cover it.
+    If others read or write for longer than SQLite waits, the journal stays; the next written pages overwrite it.
     """
     if using.vendor != "sqlite" or using.in_atomic_block:
         return

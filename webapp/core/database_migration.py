@@ -61,8 +61,8 @@ def migrations_pending() -> list[str]:
 def garbage_collected_seldom() -> Iterator[None]:
     """Collect garbage rarely while migrations run.
 
-    Django renders the models again after most migrations: looking through them for garbage took a third of the time
-    that an empty database takes. Seldom needs 40 MB more memory, never 250 MB.
+    Django renders the models again after most migrations; scanning them for garbage took a third of the time of an
+    empty database. This needs 40 MB more memory, and never 250 MB.
     """
     before = gc.get_threshold()
     gc.set_threshold(50_000, 20, 1000)
@@ -112,9 +112,9 @@ class CopiedDatabase:
 def database_copy(url: str, on_copied: Callable[[str, int], None] | None = None) -> CopiedDatabase:
     """Copy all rows into the database at `url`.
 
-    SQLite is locked against changes meanwhile; for other databases, stop everything that writes to the old one.
+    The row counts are compared before the commit.
 
-    The old database is held from changing meanwhile where it is SQLite; otherwise stop what writes to it.
+    SQLite is locked against changes meanwhile; for other databases, stop everything that writes to the old one.
 
     Args:
         url: as in `DATABASE_URL`; the database must have no study or conversation.
@@ -140,7 +140,8 @@ def database_copy(url: str, on_copied: Callable[[str, int], None] | None = None)
 def new_database_opened(url: str) -> Iterator[str]:
     """Use the new database as the default while the context lasts.
 
-    That way round because migrations write to the default database, whichever is named to `migrate`.
+    The old one stays available under another name, which is yielded. It is this way round because migrations write to
+    the default database, even if `migrate` gets another name.
 
     Raises:
         Refused: if the address is invalid or is that of the old database.

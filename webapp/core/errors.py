@@ -1,7 +1,7 @@
 """Refusals, and error bodies of the API.
 
-Entry points turn `Refused` into an error frame, a message next to a field or one clear line. Every failed call of the
-API has one shape: `{"error": {"code", "message", "mistakes"}}`.
+Entry points turn `Refused` into an error frame, a message next to a field or one clear line. Every failed API call has
+the same form: `{"error": {"code", "message", "mistakes"}}`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Celery's queues as files, without Redis, with atomic messages.
 
-kombu makes a message's file first and writes into it afterwards. A worker that looks in between takes an empty
-file, and dies of it (https://github.com/celery/kombu/issues/1551). Here the message is written under another
-name, which no queue has, and then renamed.
+kombu creates a message's file before it writes to it. A worker that reads it in between gets an empty file and crashes
+(https://github.com/celery/kombu/issues/1551). Here the message is written under a name that no queue uses, and then
+renamed.
 """
 
 from __future__ import annotations

@@ -38,7 +38,7 @@ class Health:
 class HealthLogFilter(logging.Filter):
     """Filter that keeps the 503 of `/healthz` out of Django's error log.
 
-    The view logs what is wrong by its name.
+    The view itself logs the failed checks by name.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -109,7 +109,7 @@ _SAID_EVERY_S = 60.0
 def redis_errors() -> tuple[type[Exception], ...]:
     """Return the errors of an unavailable Redis.
 
-    Redis is imported for it only here: that would take a tenth of the start of every command.
+    Redis is imported only here, because importing it takes a tenth of a command's start-up time.
     """
     from redis.exceptions import RedisError
 

@@ -1,6 +1,6 @@
 """Languages of pages: the study's, else the browser's.
 
-A study can speak the languages that participants' pages have a catalogue of. Researchers' pages are in English.
+A study can use every language that participants' pages are translated into. Researchers' pages are in English.
 """
 
 from __future__ import annotations

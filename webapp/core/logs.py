@@ -1,8 +1,8 @@
 """Log lines, log files, and removal of tokens from them.
 
-The code that begins a request, a socket, a reply or a slice of a job binds its id to the context
-(`structlog.contextvars`); every line that is written inside carries it, in other threads too. Fields come from a
-fixed list, so that no personal data gets into a line when it is passed to a logger.
+The code that starts a request, a socket, a reply or a slice of a job binds its id to the context
+(`structlog.contextvars`); every line logged meanwhile includes it, also from other threads. Fields come from a fixed
+list, so that personal data passed to a logger never reach a line.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def redact_tokens(text: str) -> str:
 class RedactTokens(logging.Filter):
     """Filter that applies `redact_tokens` to every finished message.
 
-    What Django says of a request names its address, which the name of the page replaces.
+    Django's messages contain a request's address, which is replaced by the name of the page.
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -161,9 +161,9 @@ def _readable(logger: Any, method: str, fields: EventDict) -> str:
 class SharedRotatingFile(RotatingFileHandler):
     """Rotating log file shared by web process, workers and bot hosts.
 
-    Python's own handler would keep writing to the old file after another process has started a new one.
+    Only its owner can read it.
 
-    Python's own handler would go on writing to the old file where another process has begun a new one.
+    Python's own handler would keep writing to the old file after another process has started a new one.
     """
 
     def __init__(self, filename: str, maxBytes: int, backupCount: int) -> None:

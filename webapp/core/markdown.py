@@ -1,7 +1,7 @@
 """Markdown as HTML: CommonMark with tables, without active content.
 
-HTML in a text is shown as written, and so is mathematics: `$…$`, `$$…$$`, and what stands in escaped brackets. An image
-is its alternative text and its address. Headings begin at the third level: a page has its own first two.
+HTML in a text is shown as written, and so is mathematics: `$…$`, `$$…$$`, and text in escaped brackets. An image
+becomes its description and address. Headings start at the third level, because pages have two of their own.
 
 Top-level blocks are independent, because references are not resolved. So the blocks of a growing text can be shown as
 soon as they close.

@@ -117,7 +117,7 @@ class StaffRights(models.Model):
 class ApiToken(TimeStamped, OfProject):
     """Token of an API client that acts for a member of staff in one project.
 
-    It has some of their rights there.
+    It has some of their rights there. Only its digest is stored.
     """
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")

@@ -14,8 +14,8 @@ from channels_redis.pubsub import RedisPubSubChannelLayer
 class PageLayer(RedisPubSubChannelLayer):
     """`channels_redis.pubsub` with page channels that Redis does not know.
 
-    What is sent goes to groups, so nothing is lost by it. The library subscribes to each channel as it is made, for
-    which Redis would have to be there before a page can open.
+    A page's own channel is a queue of its process. Messages go to groups, so nothing is lost. The library subscribes to
+    each channel when it is created, so no page could open without Redis.
     """
 
     async def new_channel(self, prefix: str = "specific.") -> str:

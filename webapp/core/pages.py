@@ -49,8 +49,8 @@ class ModuleManifestStorage(CompressedManifestStaticFilesStorage):
 def server_address(request: HttpRequest) -> str:
     """Return the address at which workers reach this server.
 
-    A setting decides. Without one it is the host of the request, without a port that is not this server's own: anybody
-    can write a port into the header, and Django does not check it.
+    A setting defines it. Otherwise it is the host of the request, without a foreign port: anyone can write a port into
+    the header, and Django does not check it.
     """
     if settings.CONFAB_REHEARSAL_URL:
         return settings.CONFAB_REHEARSAL_URL

@@ -1,8 +1,8 @@
 """YAML and JSON from users, parsed as plain values.
 
-Read as YAML 1.2 where that differs from the YAML of old: `yes`, `no`, `on` and `off` are texts, and so are dates and
-`12:30`. A key that stands twice is refused, since one of the two would be lost. So are anchors and aliases, by which a
-few lines can stand for gigabytes.
+Only texts, numbers, lists and mappings are allowed, and nothing that executes or expands. The rules are those of YAML
+1.2: `yes`, `no`, `on` and `off` are texts, and so are dates and `12:30`. Repeated keys are rejected, since one of the
+two values would be lost. Anchors and aliases are rejected, because a few lines could expand to gigabytes.
 """
 
 from __future__ import annotations

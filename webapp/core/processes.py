@@ -54,7 +54,7 @@ def address_of(host: str, port: int) -> str:
 def server_address() -> str:
     """Return the running server's address.
 
-    Without a running server it is the address at which `serve` would listen.
+    HOST and PORT take precedence if they are set.
 
     Without a running server it is the address at which `serve` would listen.
     """
@@ -123,7 +123,7 @@ class _Child:
 class ChildProcesses:
     """Children of this process, each in its own session.
 
-    They end by themselves when this process is killed (`webapp.core.child`).
+    So Ctrl-C reaches them only through this process.
 
     They end by themselves when this process is killed (`webapp.core.child`).
     """

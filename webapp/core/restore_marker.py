@@ -1,8 +1,8 @@
 """Marker in the data folder of a restoration in progress.
 
-A restoration replaces the database in one transaction and then the key and the lists of bots and metrics. A process
-killed in between leaves a Confab whose parts do not belong together. The marker survives it, and `migrate`, `serve`,
-`/healthz` and the page *System* read it.
+A restoration replaces the database in one transaction and then the key and the lists of bots and metrics. If the
+process is killed in between, the parts do not match. The marker survives this, and `migrate`, `serve`, `/healthz` and
+the page *System* read it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Rights of staff: six Django permissions, held by role in a project.
 
-A role is a group. Its rights hold in the role's project; a group without a project is a role of the usual project,
+A role is a group. Its rights apply in the role's project; a group without a project is a role of the usual project,
 whose administrators also run the server.
 
 Every page of the dashboard needs the right to read. Superusers have all six rights. These rights also decide in

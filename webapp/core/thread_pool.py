@@ -1,11 +1,10 @@
 """Thread pool of pages: few threads, each with one lasting database connection.
 
-Django gives every ASGI request a thread of its own and every thread opens a connection, so a few hundred participants
-who come at once are more than PostgreSQL lets in. Here requests borrow one of a few lasting threads, whose
-connections stay open for the next. A request that finds none free waits in line; one that has waited for too long
-gets a page that says so (503 with Retry-After). Static files need no connection and wait for nobody, sockets use the
-threads of `core/database.py`, and `/healthz` and `/metrics` have a thread to themselves, so that a crowd does not
-make a process look ill.
+Django gives every ASGI request a new thread and every thread opens a connection, so hundreds of participants arriving
+at once would exceed PostgreSQL's limit. Here requests borrow one of a few lasting threads, whose connections stay open.
+If none is free, a request waits in line; after too long it gets a page that says so (503 with Retry-After). Static
+files need no connection and never wait, sockets use the threads of `core/database.py`, and `/healthz` and `/metrics`
+have a separate thread, so that a busy process does not look ill.
 """
 
 from __future__ import annotations
@@ -100,9 +99,9 @@ class _Borrowed(Executor):
 class PagesInOneThread(ASGIHandler):
     """Django with a page's middleware and view in one visit to the thread.
 
-    Django's own goes back to the event loop before the view and for each look of the middleware at it. An
-    asynchronous view still runs on the event loop. And what a page streams from a plain iterator is sent while it is
-    made: Django's own collects all of it first.
+    Django's own handler returns to the event loop before the view and between middleware. An asynchronous view still
+    runs on the event loop. Pages from a plain iterator are streamed as they are generated; Django's own handler
+    collects everything first.
     """
 
     def load_middleware(self, is_async: bool = False) -> None:
@@ -123,9 +122,9 @@ class PagesInOneThread(ASGIHandler):
 async def in_pieces(parts: Iterator[bytes]) -> AsyncIterator[bytes]:
     """Yield an iterator's values, joined to pieces worth a thread visit.
 
-    Output that must arrive immediately needs an asynchronous iterator, which does not come here.
+    The iterator runs in the thread of the request.
 
-    What has to arrive as soon as it is there must be an asynchronous iterator, which does not come here.
+    Output that must arrive immediately needs an asynchronous iterator, which does not come here.
     """
     next_piece = sync_to_async(_piece)
     while piece := await next_piece(parts):

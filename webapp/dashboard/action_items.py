@@ -326,7 +326,7 @@ def _reported() -> list[ActionItem]:
 def _unavailable(studies: Sequence[Study], entries: dict[str, BotEntry]) -> list[ActionItem]:
     """Return action items about failing, unassigned or missing bots of open studies.
 
-    Studies that are left without any bot are among them.
+    Studies that are left without any bot are included.
     """
     studies = [study for study in studies if get_protocol(study).talks_to_bots]
     reports = heartbeat_bots()

@@ -258,7 +258,8 @@ def _ties(ties: Mapping[str, Any]) -> list[Cell]:
 def beside_ours(grid: Grid, method: Method) -> NamedTable | None:
     """Compare published results with those of the grid.
 
-    Shown are the metrics that are computed here or have a form that is; the others have a page of their own.
+    None if nothing is published. Only metrics are shown that are computed here or have a form that is; the others have
+    their own page.
     """
     pairs = list(_pairs(grid, method))
     if not pairs:

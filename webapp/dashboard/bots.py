@@ -1,7 +1,7 @@
 """Bots on pages: state, roles, cost, and sample conversations.
 
-The state is that of the registry, of the bot hosts, and of replies to participants. Samples are drawn at random, to
-be read next to the numbers of two bots.
+The state combines the registry, the bot hosts, and replies to participants. Samples are drawn at random, to be read
+next to the numbers of two bots.
 """
 
 from __future__ import annotations

@@ -221,7 +221,7 @@ def step_names(study: Study) -> list[str]:
 def _inside(study: Study, since: datetime, *, include_synthetic: bool) -> tuple[Counter[str], Counter[str]]:
     """Count active participants by current and by furthest step.
 
-    Three ways to be at work, each by an index on time: many tasks stay open when their people have left.
+    Three queries find activity by an index on time, because many tasks of participants who left stay open.
     """
     tasks = Task.objects.filter(participant__study=study, state=Task.State.OPEN)
     if not include_synthetic:

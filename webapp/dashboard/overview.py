@@ -1,7 +1,7 @@
 """Content of a study's overview: pipeline, findings, and action items.
 
-A fit is outdated by the rule of every other page, and a report is current by the rule of its own page.
-Conversations are not counted again: the overview's cards and the progress of its bots have them.
+Outdated fits and current reports are determined as on their own pages. Conversations are counted once, for the
+overview's cards and its bots' progress.
 """
 
 from __future__ import annotations

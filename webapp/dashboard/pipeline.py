@@ -313,9 +313,9 @@ def _played_s(n_conversations: int) -> float | None:
 def _analysed_s(pipeline: PipelineData) -> float | None:
     """Estimate the seconds of missing metrics and fits from earlier jobs.
 
-    None if no earlier job shows one of the durations: half of the time would mislead.
+    The newest jobs of any study are used.
 
-    None where no earlier job tells one of them: half of the time would mislead.
+    None if no earlier job shows one of the durations: half of the time would mislead.
     """
     parts: list[float | None] = []
     if not pipeline.is_measured:

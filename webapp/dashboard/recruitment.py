@@ -47,9 +47,9 @@ def link_to_send(request: HttpRequest, study: Study) -> str:
 def walk_link(request: HttpRequest, study: Study) -> str:
     """Return a link for a researcher to try the study as a participant.
 
-    It names a new participant of the study's platform, so the last page is the one that its participants see.
+    The visit counts nowhere.
 
-    It names somebody new of the study's platform, so that the end is the one that people from there see.
+    It names a new participant of the study's platform, so the last page is the one that its participants see.
     """
     recruitment, participant_id = study.values.recruitment, f"rehearsal-{secrets.token_hex(4)}"
     ids = {

@@ -1,6 +1,6 @@
 """Reports that workers made: request, lookup and removal.
 
-They are stored with the exports and removed likewise: after `KEPT`, and at once when a participant of their study is
+They are stored with the exports and expire like them: after `KEPT`, and at once when a participant of their study is
 erased.
 """
 

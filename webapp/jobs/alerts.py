@@ -99,7 +99,7 @@ def alerts_again() -> None:
 def alert_send(*, alert: Alert) -> bool:
     """Send an alert unless another process is sending it.
 
-    An error is stored, and sending is tried again later.
+    Returns True if it was sent. An error is stored, and sending is retried later.
     """
     claimed = alerts_waiting().filter(pk=alert.pk, n_tries=alert.n_tries)
     if not claimed.update(tried_at=database_now(), n_tries=F("n_tries") + 1, error=""):

@@ -144,9 +144,8 @@ class Job(JobBase):
 class Shard(Held):
     """Part of a job, processed by one process; deleted with the job's end.
 
-    It fixes its batches and does not depend on earlier work of the process. A restarted shard starts over, so the
-    results are the same on any worker. Whoever takes it up
-    after a kill begins at its beginning, so the results are the same whoever does what.
+    It fixes its batches and does not depend on earlier work of the process. A restarted shard starts from its
+    beginning, so the results are the same on any worker.
     """
 
     kind = models.CharField(max_length=100)

@@ -72,7 +72,7 @@ def wake(queue: str, *, countdown_s: float = 0, watches: bool = False) -> bool:
 def clocks_look() -> bool:
     """Ask a worker to run the retention job.
 
-    The hourly check catches a missed call. False if the broker is away; the next hour asks again.
+    False without a broker; the hourly check catches a missed call.
     """
     try:
         app.send_task(CLOCKS, queue="default", expires=3600)
@@ -144,7 +144,7 @@ def holder_is_dead(holder: str) -> bool:
 def _is_zombie(pid: int) -> bool:
     """Return True if a process has ended but was not reaped.
 
-    Happens in containers without an init process.
+    This happens in containers without an init process.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

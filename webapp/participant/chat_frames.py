@@ -239,7 +239,8 @@ class ChatPage:
     def news(self, after: int) -> FrameResult:
         """Return frames of everything stored after turn `after`.
 
-        It has what a socket reports, without pieces of replies. Asked again it returns the same.
+        They include the states of partner, pick and due reply. They report what a socket reports, without pieces of
+        replies. A repeated call returns the same.
         """
         look = services.partner_look(conversation_id=self.conversation_id) if self.has_person else None
         can_rate, client_ids = False, dict[int, UUID | None]()

@@ -109,7 +109,7 @@ class ChatConsumer(DirectDispatch, AsyncWebsocketConsumer):
     async def _join(self) -> None:
         """Subscribe to the conversation's frames.
 
-        If the layer was unavailable, retry at each message.
+        If the layer is unavailable, this is retried at each message; until then the page looks its replies up.
         """
         if not self._is_joined:
             self._is_joined = await events.page_join(self.conversation_id, self.channel_name)

@@ -177,9 +177,9 @@ class EntryRequest:
     def comes_back(self) -> bool:
         """True if the participant's next part is open or has closed.
 
-        Prolific and Mechanical Turk pay for one part per visit: an earlier visit leads to its own end.
+        An earlier end is then not shown.
 
-        Prolific and Mechanical Turk pay for one part in each visit: an earlier visit leads to its own end.
+        Prolific and Mechanical Turk pay for one part per visit: an earlier visit leads to its own end.
         """
         participant, history = (
             self.participant,

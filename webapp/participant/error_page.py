@@ -35,9 +35,9 @@ logger = logging.getLogger(__name__)
 def server_error(request: HttpRequest) -> HttpResponse:
     """Respond with status 500 and a page about saved data.
 
-    The error is stored with the task, so that researchers who decide about pay know that it was our fault.
+    Without a task, the plain page is shown.
 
-    The error is stored with the task, so that a researcher who decides about pay knows that it was our fault.
+    The error is stored with the task, so that researchers who decide about pay know that it was our fault.
     """
     error = sys.exc_info()[1]
     if isinstance(error, (OperationalError, InterfaceError)):

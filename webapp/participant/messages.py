@@ -65,7 +65,8 @@ def messages(request: HttpRequest, study: Study, visit: ParticipantRequest) -> H
 def _finished_participant(study: Study, entry: str) -> Participant | None:
     """Return the participant of a platform's ended visit.
 
-    Only the platform and the participant know the id of a visit.
+    They are identified by the signed parameters of its link; else None. Only the platform and the participant know the
+    id of a visit.
     """
     recruitment = recruitment_unsign(study, entry)
     if recruitment is None or not recruitment.external_id or not recruitment.submission:

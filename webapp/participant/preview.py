@@ -198,7 +198,8 @@ def _request(request: HttpRequest, look: Look) -> HttpRequest:
 def preview(request: HttpRequest, study_key: str, step: str) -> HttpResponseBase:
     """Show a step of the study to staff as participants see it now.
 
-    A step of the protocol for which the study has nothing leads to its first page.
+    The study's state does not matter, and nothing is stored. A step without content in this study leads to the first
+    page.
     """
     if request.user.is_authenticated:
         keys = list(candidate_projects(request))

@@ -1,6 +1,8 @@
 """Recruitment links: the platforms' parameters, and return links.
 
-Mechanical Turk, Prolific, panels and one-time links.
+They cover Mechanical Turk, Prolific, panels and one-time links. The entry page creates nothing, so its parameters are
+passed on in a signed hidden field of its form. Names of parameters are the platforms' own; see the MTurk
+ExternalQuestion and Prolific integration documentation. Those of a panel are settings of the study.
 """
 
 from __future__ import annotations

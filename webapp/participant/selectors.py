@@ -54,9 +54,9 @@ def participant_of_form(study: Study, recruitment: Recruitment) -> Participant |
 def start_refusal(study: Study, participant: Participant | None, recruitment: Recruitment) -> Refused | None:
     """Return the reason why this visitor cannot start a task.
 
-    Scripted participants do not count towards quotas. Earlier studies are checked once, when a new visitor arrives.
+    None if they can.
 
-    Scripted participants do not count towards quotas. Earlier studies are looked at once, on a new visitor's arrival.
+    Scripted participants do not count towards quotas. Earlier studies are checked once, when a new visitor arrives.
     """
     is_rehearsal = participant is None and rehearsal_token_valid(study, recruitment.rehearsal)
     refusal = study_refusal(study, participant, is_rehearsal=is_rehearsal)

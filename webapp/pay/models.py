@@ -1,6 +1,6 @@
 """Decisions about the pay of visits, and the platform's records of them.
 
-No decision is overwritten: one that is revoked stays, marked as revoked.
+No decision is overwritten: a revoked one stays, marked as revoked.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Erasure of texts in ratings, and open tasks whose texts were deleted.
 
-Comments and written answers are blanked, present ones and those before a change. Django announces each deleted item
-of a task, however its text is deleted; a task that has nothing left to rate is then ended.
+Comments and written answers are blanked, both current ones and those before a change. Django announces each deleted
+item of a task, however its text is deleted; a task with nothing left to rate is then ended.
 """
 
 from __future__ import annotations

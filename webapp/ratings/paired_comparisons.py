@@ -231,7 +231,7 @@ def _talk(place: str) -> Any:
 def studies_beside(study: Study) -> list[Study]:
     """Return comparable studies of the other protocol, newest first.
 
-    They share at least two bots with this study.
+    They share at least two bots with this study. For a study of chats these compare single replies, and vice versa.
     """
     compared = _compared(Item.objects.filter(study=study)).get(study.pk, set())
     if compared:
@@ -275,14 +275,11 @@ _ITEMS = 500
 def study_judged(study: Study, **counted_work: Unpack[CountedWork]) -> Iterator[JudgedItem]:
     """Yield the single replies that participants of a study rated.
 
+    Raters have pseudonyms, and memory use is constant.
+
     In studies of items these are the items with their ratings; items with several replies are compared, not rated. In
     other studies these are replies of chats that were labelled or voted on: the dimension of an up or down vote is
     `VOTE`, and a missing vote is ignored.
-
-    Where people judge items, these, with their ratings; those with several replies are compared, not judged. Elsewhere
-    the
-    replies of chats that were marked or voted on: of a vote up or down the dimension is `VOTE`, and no vote says
-    nothing.
     """
     if get_protocol(study).judges_items:
         yield from _items(study, ratings_counted(study, **counted_work))

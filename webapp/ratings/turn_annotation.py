@@ -111,7 +111,7 @@ def reply_mark(*, conversation_id: UUID, turn_index: int, marks: Sequence[str]) 
 def chat_end_to_mark(*, conversation: Conversation, participant: Participant) -> Task:
     """Close the chat and draw the replies to label.
 
-    The task is complete if all of them are labelled already.
+    The task is complete if all of them are already labelled. Repeated calls change nothing.
 
     Raises:
         Refused: `not_found`, `too_early`, `waiting_for_reply` or `closed`.

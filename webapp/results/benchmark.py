@@ -117,7 +117,7 @@ def benchmark_ask(
 ) -> Job:
     """Return the benchmark job of these data and versions.
 
-    A failed or stopped job restarts.
+    It is created if needed. A failed or stopped job restarts.
 
     Args:
         files: `file`, `judged` and their titles, as in `BenchmarkParams`.

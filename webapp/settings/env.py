@@ -40,8 +40,8 @@ _NEARLY = 0.9
 class Environment:
     """Environment variables, each parsed by the method of its type.
 
-    Each method takes the variable's name, and as `default` what it returns where that is not set. `text`, `key` and
-    `hosts` without a default are for variables that must be set.
+    Each method takes the variable's name and the `default` for a variable that is not set. Without a default, `text`,
+    `key` and `hosts` require the variable.
     """
 
     def __init__(self) -> None:

@@ -170,7 +170,8 @@ def _translations(before: str, after: str) -> Mapping[str, str]:
 def _lines_in(language: str) -> tuple[str, ...]:
     """Return Confab's default lines in a language.
 
-    They include the defaults of new studies and the ready-made sets of questions.
+    The order is the same in all languages. The lines include the defaults of new studies and the ready-made sets of
+    questions.
     """
     ready = [question.to_plain() for question_set in QUESTION_SETS for question in question_set.questions]
     lines = default_lines() | set(texts_said(ready))

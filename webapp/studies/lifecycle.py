@@ -52,7 +52,7 @@ _DEMO_TALKER = "smollm2"
 def demo_study_ensure() -> Study:
     """Create the study `demo` if it does not exist.
 
-    An existing study is left unchanged.
+    It has the bots of every installation, and the pretrained talker if that is installed.
     """
     study = Study.objects.filter(key="demo").first()
     return study or study_create(

@@ -1,6 +1,6 @@
 """Steps before a task: questions, the quiz, and practice.
 
-Returns the attempt that is due, and stores its answers.
+Functions return the attempt that is due, and store its answers.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def practice_due(participant: Participant, version: StudyVersion) -> DuePractice
 def practice_answer(*, task: Task, attempt: int, pair: str, answers: Mapping[str, float]) -> bool:
     """Store answers about a practice pair.
 
-    A repeated submission changes nothing.
+    A second wrong answer screens the participant out. A repeated submission changes nothing.
 
     Args:
         attempt: attempt that the page showed, so that a repeated submission is not a second attempt.

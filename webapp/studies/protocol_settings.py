@@ -1,7 +1,7 @@
 """Settings of chats and of single protocols.
 
-Chats: content notice, reports, typing, pacing, and reply filters. One pace holds for all chatbots of a study: when a
-reply begins and how fast it goes on are drawn alike for each of them.
+Chats have a content notice, reports, typing, pacing and reply filters. All chatbots of a study share one pace: the
+start and speed of a reply are drawn alike for each of them.
 
 Practice precedes comparisons: participants must answer pairs with known answers correctly. Researchers write them as a
 list in YAML or JSON:

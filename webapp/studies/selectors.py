@@ -64,7 +64,8 @@ def study_by_key(key: str) -> Study:
 def smallest_difference_agreed(study: Study) -> float | None:
     """Return the smallest difference of interest fixed before any data.
 
-    None if none was set: a tenth of the scale is used. Without participants, the current one.
+    It is the value that the first participant agreed to; without participants, the current one. None if there is none:
+    a tenth of the scale is used.
     """
     return study.agreed_values.quotas.smallest_difference
 
@@ -372,7 +373,7 @@ def conversations_given(
 def replies_of(study: Study, conversations: Sequence[str], *, is_rehearsal: bool = False) -> dict[str, list[int]]:
     """Return the turns of the assignable bot replies, by conversation.
 
-    The opening line of a condition is the study's text and no reply; a partner's first message is the partner's own.
+    A condition's opening line belongs to the study and is no reply; a partner's first message is the partner's own.
     """
     replies_by_chat: dict[str, list[int]] = {str(pk): [] for pk in conversations}
     is_reply = Q(turns__index__gt=0) | Q(condition={}) | Q(partner_seat__isnull=False)

@@ -218,7 +218,8 @@ def participants_named(*, study: Study, platform: str, names: Collection[str]) -
 def consent_record(*, participant: Participant) -> Participant:
     """Store the participant's consent: the texts, and the time.
 
-    A person's agreement freezes the study's version: a rehearsal is there to try it out.
+    The first consent stays. A person's consent freezes the study's version; a rehearsal does not, because it only tests
+    the version.
     """
     version = participant.study.version
     if not participant.is_synthetic:
@@ -236,7 +237,7 @@ def consent_record(*, participant: Participant) -> Participant:
 def consent_given(version: StudyVersion, language: str = "") -> dict[str, Any]:
     """Return the fields that store consent to the current version.
 
-    Its texts are stored on first use.
+    The language is one that the version offers. Its texts are stored on first use.
     """
     values = values_in(version.values, language)
     digest, agreed = consent_version(values), consent_texts(values)
@@ -327,8 +328,8 @@ def task_bot_add(*, task: Task, exclude: Collection[str] = ()) -> Slot:
 def _study_locked(participant: Participant) -> Study:
     """Return the participant's study, locked with the others of its group.
 
-    One place at a time: who counts is done before the next one counts. SQLite has one writer anyway; `no_key`
-    leaves PostgreSQL's checks of foreign keys to the study alone.
+    Participants are admitted one by one, so each is counted before the next. SQLite has one writer anyway; with
+    `no_key` PostgreSQL's foreign key checks need not wait.
     """
     rows = Study.objects.select_for_update(of=("self",), no_key=True)
     group = study_group(participant.study)
@@ -436,8 +437,9 @@ def _task_ended(task: Task, still: Q, state: str, outcome: str) -> bool:
 def task_end(*, task: Task, outcome: str) -> Task:
     """End an open task that will not be completed.
 
-    It counts for no quota. Done twice, or once the task is over, it changes nothing. Chats of the task are
-    closed by `webapp.conversations.services.task_end_with_chats`.
+    The participant was screened out, failed a check or came too late. The task counts towards no quota. A repeated
+    call, or one after the task has ended, changes nothing. Chats of the task are closed by
+    `webapp.conversations.services.task_end_with_chats`.
 
     Raises:
         ValueError: for another outcome, which has its own service.
@@ -467,7 +469,7 @@ def task_close(*, task: Task, state: str) -> Task:
 def task_withdraw(*, task: Task) -> Task:
     """Store that the participant withdrew their work in this study.
 
-    Their answers before the task are deleted.
+    A participant who had left can withdraw too. Their answers before the task are deleted.
     """
     with transaction.atomic():
         task_close(task=task, state=Task.State.WITHDRAWN)

@@ -1,6 +1,6 @@
 """`{% icon "name" %}`: icons as inline SVG, on a grid of 24 units.
 
-Icons are decoration: they are hidden from screen readers, and the words stand beside them.
+Icons are decoration: they are hidden from screen readers, and the words are next to them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Builder page of quiz, attention checks, gold items and practice.
 
-Each card is made of the fields of its value. An entry whose answers are given by question has a field for each
-question, so that no key is written by hand.
+Each entry is a card with fields made from its value. An entry with answers by question has a field for each question,
+so keys need not be typed.
 """
 
 from __future__ import annotations

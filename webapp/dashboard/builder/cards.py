@@ -1,7 +1,7 @@
 """Lists of cards in the builder, one form per entry.
 
-Fields of a card are named `<list>-<token>-<field>`. The tokens, sent as `<list>`, give the order of the cards; the
-button that was pressed is sent as `_do`.
+Every button works without scripts. Fields of a card are named `<list>-<token>-<field>`. The tokens, sent as `<list>`,
+give the order of the cards; the pressed button is sent as `_do`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Builder page of conditions: factors, levels, and their cells.
 
-A factor has a place of its own on the page, `factor1_…` with the list `levels1`, of which there are as many as a study
-may have factors. A place without levels is no factor.
+The page has as many places for factors as a study can have, each `factor1_…` with the list `levels1`. A place without
+levels is not a factor.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Form fields made from a study's settings.
 
-Any section of the settings is shown without a line written for it. Lists of entries are cards (`cards.py`).
+Any section of the settings gets its fields automatically. Lists of entries are cards (`cards.py`).
 """
 
 from __future__ import annotations

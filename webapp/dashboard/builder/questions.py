@@ -105,7 +105,7 @@ def key_made(text: str, existing_keys: Sequence[str]) -> str:
 class QuestionCard(Card):
     """Card of a question.
 
-    Its kind is fixed, as are the points of a scale that may have answers.
+    Its kind is fixed, and so are the points of a scale that may have answers.
     """
 
     instead_of = {

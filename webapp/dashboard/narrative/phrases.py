@@ -1,7 +1,7 @@
 """Phrases shared by all results: counts, cells, reasons, titles, terms.
 
-Sentences insert counts as a part (`1 rating`, `1,240 ratings`), so that every count has its singular. Every code of
-`evaluation.findings.Reason` has one sentence fragment.
+Sentences insert counts with their noun (`1 rating`, `1,240 ratings`), so that each count has its singular. Every code
+of `evaluation.findings.Reason` has one phrase.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Downloads: tables, data packages and datasheets.
 
-Tables are streamed in constant memory; workers make large files.
+The page Report has a section for each. Tables are streamed in constant memory; workers make large files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Report of a study: page, file, links, and the shared report.
 
-A report that was shared by a link is open to readers without an account.
+The page has sections for exports, the package and the datasheet. Readers without an account can open a shared report.
 """
 
 from __future__ import annotations

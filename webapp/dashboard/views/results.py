@@ -1,6 +1,7 @@
 """Leaderboard: ranking of a study's bots, and two bots compared.
 
-A study that compares pairs shows what was preferred. Details are folded sections, requested when they are opened.
+Both are available as pictures. Studies with paired comparisons show preferences. Details are folded sections, requested
+when they are opened.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Studies: list, frame of a study's pages, overview, and tour.
 
-A page of results shows the stored result, the job that computes it, or both if the data have changed. The tour of
-the overview is offered at the first visit, and can be left and found again at any time.
+A page of results shows the stored result, the job that computes it, or both if the data have changed. The tour is
+offered at the first visit, and can be left and resumed at any time.
 """
 
 from __future__ import annotations

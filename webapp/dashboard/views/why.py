@@ -1,7 +1,7 @@
 """Results, Why: folded parts of the analysis, each with its conclusion.
 
-A folded section shows the conclusion of its result if that is at hand. Its content is requested when it is opened, by
-the same address with `part` and `only`, so that no section costs what the others do.
+A folded section shows the conclusion of its result if that is stored. Its content is requested when it is opened, from
+the same address with `part` and `only`, so each section is computed only when needed.
 """
 
 from __future__ import annotations

@@ -94,7 +94,8 @@ def rated_frame(
 ) -> pd.DataFrame:
     """Return one row per rated conversation, with metrics and mean ratings.
 
-    Extends `metric_frame` by the mean of each dimension.
+    It extends `metric_frame` by the mean of each dimension. `participant` is the chat's participant, or the only rater
+    of the conversation. A dimension replaces a metric column of the same name.
     """
     metric_table = metric_frame(study=study, metrics=metrics, include_synthetic=include_synthetic)
     means = ratings.per_conversation()

@@ -1,7 +1,7 @@
 """Metrics, their languages, and conversations without results.
 
-A chat has the language in which its participant read the study; an imported conversation that of its import. Otherwise
-the language is detected from the text. It is unknown for short texts, and then no metric is skipped.
+A chat has the language in which its participant read the study; an imported conversation has that of its import.
+Otherwise the language is detected from the text. It is unknown for short texts, for which no metric is skipped.
 """
 
 from __future__ import annotations

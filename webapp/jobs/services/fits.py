@@ -1,7 +1,7 @@
 """Writes of metric results and hybrid fits, and chains that end in one.
 
 A chain is self-play, its metrics, those of the study, and the hybrid fit; each job requests the next. The remaining
-steps are stored in the row of the job at work (`then`), so a stopped or failed chain resumes with its job.
+steps are stored in the row of the current job (`then`), so a stopped or failed chain resumes with its job.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def metric_run_create(
 def metric_results_store(*, version: MetricVersion, table: MetricTable, n_turns: Mapping[str, int]) -> int:
     """Store a metric's table, one row per conversation.
 
-    Undefined and infinite become null, with the reason.
+    Existing rows stay. Undefined and infinite values become null, with the reason.
 
     Args:
         n_turns: number of turns of every conversation of the table, by id.

@@ -87,11 +87,10 @@ def job_ask(
 ) -> Job:
     """Return the job whose result uses the current data.
 
+    It is requested if it does not exist.
+
     A page shows `job.result` once the job is done, and its progress before. A stopped job stays stopped until a user
     resumes it; a failed one is retried when the data change.
-
-    A page shows `job.result` once the job is done, and its progress before. One that was stopped stays so until
-    somebody goes on with it; one that failed is tried again when the data change.
 
     Args:
         state: digest or time stamp of the data that the result depends on, besides the payload.
@@ -181,9 +180,9 @@ def job_beat(*, job: JobBase, holder: str) -> bool:
 def job_lives(rows: QuerySet[Any], **progress: Any) -> bool:
     """Store a heartbeat and the progress in a job's row.
 
-    A process that slept so long that its job counted as abandoned takes it up again.
+    False if work must stop.
 
-    A process that slept so long that the job was taken for abandoned is at work on it again.
+    A process that slept so long that its job counted as abandoned takes it up again.
 
     Args:
         rows: the job's row, if the caller's conditions hold.
@@ -203,9 +202,9 @@ def job_release(*, job: JobBase, holder: str) -> None:
 def job_done(*, job: J, holder: str, result: Any = None) -> bool:
     """End a job whose shards are all done, and request what follows.
 
-    The job stays ended even if the next one cannot be requested.
+    False if the caller did not hold it.
 
-    The end stands even where what follows cannot be asked for.
+    The job stays ended even if the next one cannot be requested.
     """
     try:
         with transaction.atomic():
@@ -274,10 +273,9 @@ def _end(
 def job_cancel(*, job: J) -> J:
     """Request the job to stop.
 
-    A failed or interrupted job counts as stopped from now on, so it no longer causes warnings; its error stays.
+    It stops at once if no process works on it. Its results stay.
 
-    One that failed or was interrupted counts as stopped from now on, so that nothing warns of it any more; its error
-    stays with it.
+    A failed or interrupted job counts as stopped from now on, so it no longer causes warnings; its error stays.
     """
     rows_of(job).filter(state__in=(State.FAILED, State.INTERRUPTED)).update(
         state=State.CANCELLED, updated_at=database_now()
@@ -301,11 +299,10 @@ def job_prioritise(*, job: JobBase, priority: int) -> None:
 def job_settle(*, job: J) -> J:
     """Correct a job that counts as running without a process.
 
+    Returns its row.
+
     A workers' job waits for a worker again. A command's job is interrupted until a user resumes it, because no one else
     was asked to run it. A job that was to stop is stopped.
-
-    A job of the workers waits for one again. What a command did is interrupted until somebody goes on with it:
-    nobody else was asked to do it. One that was to stop has stopped.
     """
     if not job_is_abandoned(job):
         return job

@@ -166,9 +166,9 @@ def selfplay_store(
 ) -> int:
     """Store new conversations; existing ones stay.
 
-    A conversation that ended with an error is stored as failed, with its turns.
+    Returns the number of new ones.
 
-    A conversation that ended with an error is kept as failed, with the turns it had.
+    A conversation that ended with an error is stored as failed, with its turns.
 
     Args:
         version: version of the bot on the bot's side.

@@ -286,8 +286,8 @@ class StudyClient:
 async def say(socket: ClientConnection, text: str) -> list[Frame]:
     """Send one message and return every frame up to its reply or error.
 
-    Frames may arrive twice, so a reply counts by its number. One that is in a history, as after a second try that
-    was answered at once, is returned as a reply behind it.
+    Frames may arrive twice, so a reply counts by its number. A reply within a history, as after a second try that was
+    answered at once, is returned as a reply after it.
     """
     client_id = str(uuid.uuid4())
     await socket.send(json.dumps({"type": "message", "client_id": client_id, "text": text}))

@@ -29,7 +29,8 @@ from webapp.studies.recruitment.links import step_reached
 class Standing:
     """A participant's progress in one task of a study.
 
-    It reads the database at most once for each property, so a page makes another one after a write.
+    A new visitor has none of the last three values. Each property queries the database at most once, so a page creates
+    a new object after a write.
     """
 
     study: Study
@@ -253,7 +254,7 @@ def steps_of(study: Study) -> list[ParticipantStep]:
 def next_step(progress: Standing) -> ParticipantStep | None:
     """Return the first applicable, uncompleted step of the study's protocol.
 
-    None at the end of a task that ended in nothing: the chatbot was swapped, or the place was lost.
+    None at the end of a task without an outcome: the chatbot was swapped, or the place was lost.
     """
     return next(
         (step for step in steps_of(progress.study) if step.is_applicable(progress) and not step.is_completed(progress)),
@@ -264,7 +265,7 @@ def next_step(progress: Standing) -> ParticipantStep | None:
 def standing_of(row: Study | Task | Conversation) -> Standing:
     """Return the participant's progress by a chat, task or study.
 
-    A task's progress is at its open chat, if it has one, else at the last.
+    A task's progress is at its open chat, or otherwise at its last one.
     """
     if isinstance(row, Study):
         return Standing(row)
@@ -277,7 +278,7 @@ def standing_of(row: Study | Task | Conversation) -> Standing:
 def standing_open(participant: Participant) -> Standing | None:
     """Return the participant's progress in their open chat or task.
 
-    A chat can stay open after its task if another visit took the task's place.
+    None if neither is open. A chat can stay open after its task if another visit took the task's place.
     """
     row = conversation_open(participant) or task_under_way(participant)
     return standing_of(row) if row is not None else None

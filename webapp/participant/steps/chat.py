@@ -1,6 +1,6 @@
 """Chat steps: chat, rating form, arena, and picks at every turn.
 
-Messages come by the sockets of `consumers.py`, one for each conversation.
+Messages arrive at the sockets of `consumers.py`, one per conversation.
 """
 
 from __future__ import annotations
@@ -105,10 +105,9 @@ class RatingFormStep(ConversationStep):
     def post(self) -> HttpResponse:
         """Store the rating, or redirect to the form with its errors.
 
-        A response to a POST cannot be reloaded or returned to without submitting the form again; the page after a
-        redirect can.
+        Invalid answers are kept.
 
-        A response to a POST cannot be reloaded or gone back to without sending the form again; the page after a
+        A response to a POST cannot be reloaded or returned to without submitting the form again; the page after a
         redirect can.
         """
         if self._early:

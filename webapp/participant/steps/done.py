@@ -139,9 +139,9 @@ def done_page(
 def _withdrawal(request: HttpRequest, visit: ParticipantRequest, ending: TaskEnding) -> dict[str, Any]:
     """Return the participant's withdrawal link and its time limit.
 
-    The button's address contains the visit's token, so that a frame without cookies leads back to the submission.
+    Empty if it cannot be used.
 
-    The button's address carries the visit's token, so that a frame without cookies leads back to the submission.
+    The button's address contains the visit's token, so that a frame without cookies leads back to the submission.
     """
     participant = ending.task.participant
     is_theirs = ending.outcome not in (Outcome.NO_CONSENT, Outcome.WITHDRAWN)

@@ -129,7 +129,8 @@ def task_history(participant: Participant) -> TaskHistory:
 def bots_met(participant: Participant, history: TaskHistory | None = None, n: int = 1) -> Set[str]:
     """Return the bots that the participant has already met.
 
-    In a study with parts, bots are assigned repeatedly; bots used more often than the `n` least-used ones are excluded.
+    Other studies of the group count. In a study with parts, bots are assigned repeatedly; bots used more often than the
+    `n` least-used ones are excluded.
 
     Args:
         history: the participant's tasks here, if already loaded.
@@ -182,7 +183,7 @@ def bots_refusal(
 ) -> Refused | None:
     """Return the reason why no bot is left for a participant.
 
-    A bot that is temporarily unavailable counts as left.
+    None if one is left. A temporarily unavailable bot counts as left.
 
     Args:
         met: bots that the participant has already had.

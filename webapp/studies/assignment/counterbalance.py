@@ -29,7 +29,8 @@ from webapp.studies.models import Item, Outcome, Participant, SequenceCount, Slo
 def slots_grouped(slots: Iterable[Slot]) -> list[tuple[Slot, ...]]:
     """Group slots into pairs and single slots.
 
-    A half without its other half (deleted) stays single, because its neighbour belongs to another pair.
+    Two consecutive slots with opposite sides are a pair. If one half was deleted, the other stays single, because its
+    neighbour belongs to another pair.
     """
     remaining = list(slots)
     groups: list[tuple[Slot, ...]] = []

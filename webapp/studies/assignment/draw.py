@@ -396,9 +396,9 @@ class StudyDraw:
     def _stored(self, kind: Literal["conversation", "item"], unseen: QuerySet[Any], n: int, least: int) -> list[str]:
         """Draw among stored rows in two queries.
 
-        The database keeps the order (fewest tasks first, then by key), so the full list is never loaded.
+        The first returns a histogram of their numbers of tasks, the second the drawn rows.
 
-        The database keeps the order (fewest tasks first, then by key), so that no list of them all is read.
+        The database keeps the order (fewest tasks first, then by key), so the full list is never loaded.
         """
         synthetic = self.participant.is_synthetic
         candidates = with_loads(unseen.order_by(), kind, self.study, synthetic=synthetic)

@@ -512,7 +512,7 @@ class Task(TimeStamped):
 class Slot(models.Model):
     """Assignment unit of a task: a chat, a stored conversation or an item.
 
-    Two slots in a row with different sides are a pair, judged against each other.
+    Two consecutive slots with different sides are a pair, compared with each other.
     """
 
     task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="slots")

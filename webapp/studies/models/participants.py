@@ -321,7 +321,8 @@ class Item(TimeStamped):
 class TaskCount(models.Model):
     """Number of completed tasks of a study.
 
-    In a study with conditions each cell of a bot has a row; the bot's number is their sum.
+    It counts all tasks, or those with one bot, item or conversation in a slot. In a study with conditions each cell of
+    a bot has a row; the bot's number is their sum.
 
     A draw reads these counts instead of all tasks. `task_complete` increments them; after an erasure they are recounted
     (`webapp/studies/assignment/counterbalance.py`).

@@ -193,7 +193,8 @@ def erasure_counts(participants: QuerySet[Participant]) -> dict[str, int]:
 def people_locked(participants: QuerySet[Participant]) -> QuerySet[Participant]:
     """Return the participants with all rows locked that their writes need.
 
-    Conversations are locked before participants, as in the writing services, so that there is no deadlock.
+    This requires a transaction. Conversations are locked before participants, as in the writing services, to avoid
+    deadlocks.
     """
     people = Participant.objects.filter(pk__in=list(participants.values_list("pk", flat=True)))
     for kind in reversed(_kinds.values()):

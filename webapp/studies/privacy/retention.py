@@ -247,10 +247,9 @@ def retention_run() -> list[tuple[Study, str, dict[str, int]]]:
 def _hold_after_jump(now: datetime) -> datetime | None:
     """Record this run, and return until when retention is paused.
 
-    A jump ahead pauses it for a day. If the time then goes back by more than a day, the jump was an error and the pause
-    ends.
+    None if it is not.
 
-    A jump ahead pauses it for a day. If the time goes back by more than a day, the jump was an error and the pause
+    A jump ahead pauses it for a day. If the time then goes back by more than a day, the jump was an error and the pause
     ends.
     """
     with transaction.atomic():

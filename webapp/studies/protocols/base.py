@@ -236,9 +236,9 @@ class Draw(Protocol):
     def pairs(self, n: int = 1) -> Sequence[tuple[DrawnBot, DrawnBot]]:
         """Return `n` different pairs of bots that are new to the participant.
 
-        If fewer are left, those are returned.
+        They are drawn by the study's rule; the first bot of each is A.
 
-        Where fewer are left, those come back.
+        If fewer are left, those are returned.
 
         Raises:
             Refused: `no_bot` or `all_rated` if there is none.

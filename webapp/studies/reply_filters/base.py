@@ -1,6 +1,7 @@
 """Interface of reply filters, their registry, and three filters.
 
-The search for phrases ignores case and spacing, and matches whole words if words have blanks.
+The filters find phrases, names of models, and labels of a classifier. The search for phrases ignores case and spacing,
+and matches whole words in scripts with spaces between words.
 
 The model-name filter finds replies that reveal the bot's model, because raters who know it would rate the name instead
 of the reply. The filter finds the bot's own id, title and model; names of well-known models; and sentences such as “as

@@ -1,7 +1,7 @@
 """`serve`: the web server, with an embedded bot host.
 
-With `--worker` two Celery workers run beside it, one of them for analyses. With `--demo` a bot host runs beside it
-where none is in the process, so that visitors of the demo get replies. `make run` is `serve --demo --worker`.
+With `--worker` it also starts two Celery workers, one of them for analyses. With `--demo` it also starts a bot host if
+none is embedded, so that visitors of the demo get replies. `make run` is `serve --demo --worker`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`realism STUDY [--run N]`: compare simulated with real participants.
 
-`--json` prints the document that the page shows.
+`--participant NAME` selects one kind. `--json` prints the document that the page shows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`report --study KEY --output FILE.html`: a study's report as one file.
 
-`report --study KEY --json` prints the results that the page is made of; `--like ghandeharioun2019` lays the page out as
-Tables 2, 3, 5 and 8 and Figures 3 to 8 of that paper.
+`report --study KEY --json` prints the results that the page is made of; `--like ghandeharioun2019` uses the layout of
+that paper, with Tables 2, 3, 5 and 8 and Figures 3 to 8.
 """
 
 from __future__ import annotations

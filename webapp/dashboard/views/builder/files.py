@@ -1,7 +1,7 @@
 """Files in the builder: study files and items.
 
-A study's file is downloaded, or imported after all mistakes and changes are shown. A worker draws items from stored
-conversations; those of a file come by the page of imports.
+A study's file is downloaded, or imported after all errors and changes are shown. A worker draws items from stored
+conversations; items in files are imported on the page of imports.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Steps of the builder in order, each with form and preview.
 
-Steps are links and may be taken in any order. A form saves at every change.
+Steps are links and can be visited in any order. Forms save at every change.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def build(request: HttpRequest, study: Study) -> HttpResponse:
 def build_step(request: HttpRequest, key: str, step: str) -> HttpResponseBase:
     """Show a step, or save it.
 
-    A POST by script (`Accept: application/json`) is answered with what became of it, any other by a page.
+    A POST by script (`Accept: application/json`) returns the outcome as JSON, any other POST a page.
     """
     study = study_of(key)
     shown_step = step_of(step, study)

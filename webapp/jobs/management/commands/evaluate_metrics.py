@@ -1,8 +1,8 @@
 """`evaluate_metrics (--data FILE | --study KEY) --metrics a,b`: agreement.
 
-With `--against` each metric is also compared with another one on the same replies: the gain in agreement with its
-interval. Where a study's people compare two replies, or two chats, each metric chooses the one with the better score,
-and its choices stand beside theirs.
+With `--against COLUMN` each metric is also compared with another one on the same replies: the gain in agreement with
+its interval. If a study's participants compare two replies or chats, each metric chooses the one with the better score,
+and its choices are listed next to theirs; `--judged FILE.csv` adds a judge's. `--target DIMENSION` selects the rating.
 """
 
 from __future__ import annotations

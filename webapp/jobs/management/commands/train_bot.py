@@ -1,7 +1,8 @@
 """`train_bot CONFIG [--data FOLDER] [--output FOLDER] …`: train a model.
 
-Trains a model, in this process or, with `--enqueue`, as a job of a worker. Called again, a stopped training goes on. A
-config that starts from the weights of another training finds that one's config beside its own, and trains it first.
+The training runs in this process or, with `--enqueue`, as a job of a worker. If it was stopped, running the command
+again resumes it. If a config starts from the weights of another training, that config is read from the same folder and
+trained first.
 """
 
 from __future__ import annotations

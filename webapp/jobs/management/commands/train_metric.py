@@ -1,8 +1,8 @@
 """`train_metric CONFIG [--data FOLDER] [--output FOLDER] …`: train a metric.
 
-Trains a learned metric, in this process or, with `--enqueue`, as a job of a worker. Called again, a stopped training
-goes on. In the usual folder its checkpoint is a metric from the next start on. With `--seed` weights, order and data
-are by that seed and the training has a name of its own, such as grade-lite-seed-72: three seeds are three commands.
+The training runs in this process or, with `--enqueue`, as a job of a worker. If it was stopped, running the command
+again resumes it. In the default folder its checkpoint is a metric from the next start on. `--seed` sets the seed of
+weights, order and data, and the training gets its own name, such as grade-lite-seed-72: three seeds are three commands.
 """
 
 from __future__ import annotations
