@@ -12,7 +12,8 @@ from django.db import connections
 
 _ENTRIES, _SEALS = "audit_auditentry", "audit_monthseal"
 _MESSAGE = "the audit log is append-only"
-_IS_SEALED = f"EXISTS (SELECT 1 FROM {_SEALS} s WHERE s.project = OLD.project AND s.last_sequence >= OLD.sequence)"  # noqa: S608
+_SEAL_OF_IT = "s.project = OLD.project AND s.last_sequence >= OLD.sequence"
+_IS_SEALED = f"EXISTS (SELECT 1 FROM {_SEALS} s WHERE {_SEAL_OF_IT})"  # noqa: S608
 _TRIGGERS = {
     f"{table}_no_{event.lower()}": (table, event, condition)
     for table, event, condition in (

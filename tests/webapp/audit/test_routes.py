@@ -27,6 +27,7 @@ from webapp.audit.chain import chain_check, pending_write
 from webapp.audit.models import AuditEntry, PendingEntry
 from webapp.bots.models import BotHealth
 from webapp.conversations.models import Conversation, Turn
+from webapp.core.audit_trail import leave_request
 from webapp.core.authentication import token_make
 from webapp.core.models import ApiToken
 from webapp.core.projects import project_create
@@ -258,10 +259,13 @@ def a_shared_report(world: World, *, end: bool = False) -> None:
 
 
 def a_stored_export(world: World) -> None:
+    """Have a worker make a table, as if it were large, and download the file."""
     from webapp.jobs.engine import run_job
-    from webapp.transfer.job_files import export_make
 
-    job = export_make(study=world.study, payload={"what": "pay", "format": "csv", "include_private": True})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("webapp.dashboard.views.export.LARGE_EXPORT", -1)
+        world.post("study_export", "paid", what="pay", format="csv", include_private="on")
+    job = Job.objects.get(kind="export")
     run_job(job)
     world.get("study_export_file", "paid", job.pk)
 
@@ -422,6 +426,7 @@ def world(paid: Study, visit: Visit, chief: Client, settings: Any, tmp_path: Pat
     settings.CONFAB_SECRETS_KEYS = [Fernet.generate_key().decode()]
     settings.CONFAB_API_RATE = "100000/s"
     calls_forget()
+    leave_request()  # a streamed response of an earlier test was perhaps never closed
     return World(paid, visit, chief)
 
 
