@@ -636,7 +636,7 @@ def test_a_kept_fit_is_held_against_the_ratings_that_it_is_given(preset):
     assert document["mae"] == pytest.approx(np.abs(by_fold - list(human_means.values())).mean())
     assert document["held_against"] == "given"
     assert finding("given_ratings", n_given=42, n_fitted=84) in found.cautions
-    assert "ratings given now" in found.summary()
+    assert "current ratings" in found.summary()
     own = apply_fit(kept, human=old, ratings=rated_by(old), study="s").to_json()
     assert own["held_against"] == "fit"
     assert all("combined" in one for one in own["bots"].values()) == (preset == "strong")

@@ -138,7 +138,7 @@ def test_addresses_and_tokens_that_open_nothing_say_why() -> None:
     with pytest.raises(ServerError, match="This server does not know the token"):
         stranger.me()
     elsewhere = httpx.MockTransport(lambda request: httpx.Response(404, text="<html>"))
-    with pytest.raises(ServerError, match="answered 404: no Confab"):
+    with pytest.raises(ServerError, match="responded with 404"):
         Server("http://elsewhere", "confab_x", transport=elsewhere).me()
 
 

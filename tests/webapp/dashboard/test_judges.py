@@ -159,7 +159,7 @@ def test_rated_conversations_of_a_study_are_judged_whole_and_forgotten_with_thei
     assert (job.result["unit"], job.result["n_rated"], job.result["question"]) == ("chat", 12, "quality")
     [found] = job.result["judges"]
     assert found["verdict"] == "unknown"
-    assert found["biases"]["place"]["reason"].startswith("whole conversations are scored one by one")
+    assert found["biases"]["place"]["reason"].startswith("whole conversations are scored individually")
     html = staff.get(ADDRESS)
     assert html.status_code == 200
     assert "It is not known whether Whole may replace a rater" in html.content.decode()

@@ -213,7 +213,7 @@ def test_only_a_scale_that_is_known_bounds_intervals(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("scales", "message"),
     [
-        (["fum=0:1"], "a scale is given for 'fum'; rated are fun, quality"),
+        (["fum=0:1"], "a scale is given for 'fum'; rated questions: fun, quality"),
         (["fun=0:1", "fun=0:2"], "fun is given twice"),
         (["fun=1:1"], "the first must be below the second"),
     ],

@@ -198,7 +198,7 @@ def test_a_chat_with_a_bad_row_is_left_out_with_its_line(tmp_path: Path) -> None
     items = list(format_for(path).read(path))
     assert [item.dialogue_id for item in items if isinstance(item, Record)] == ["c"]  # d is next to the broken row
     told = {item.line: item.reason for item in items if isinstance(item, Skipped)}
-    assert told[3].startswith("Datetime is 'yesterday'; ISO 8601")
+    assert told[3].startswith("Datetime is 'yesterday'; it must be in ISO 8601")
     assert "its chat is skipped" in told[3]
     assert told[4].startswith("Response Rating is '5'")
     assert told[6] == "Chat ID is empty"
