@@ -11,6 +11,7 @@ A comment above a block says how:
     <!-- tested: not, REASON -->             why it cannot be run
 """
 
+import functools
 import re
 import shlex
 from collections.abc import Collection, Sequence
@@ -98,9 +99,10 @@ def blocks_of(document: str) -> list[Block]:
     return found
 
 
-def blocks_all() -> list[Block]:
-    """Return all blocks of all documents."""
-    return [block for document in documents() for block in blocks_of(document)]
+@functools.cache
+def blocks_all() -> tuple[Block, ...]:
+    """Return all blocks of all documents, read once in a process."""
+    return tuple(block for document in documents() for block in blocks_of(document))
 
 
 def blocks_tested(how: str) -> list[Block]:

@@ -3,11 +3,12 @@
     .venv/bin/python -m tests.checks.mutants --number 20 --seed 3
 
 An unnoticed change is a missing case or an equivalent mutant, such as a boundary that no value reaches. The same seed
-draws the same changes as long as the code is the same.
+draws the same changes as long as the code is the same. A change is noticed only by a test that passes without it.
 """
 
 import argparse
 import io
+import os
 import random
 import subprocess
 import sys
@@ -90,9 +91,11 @@ def find_tests(root: Path, path: str) -> list[str]:
 
 def run_tests(root: Path, files: list[str], limit_s: float) -> str:
     """Run tests until the first failure; return the failure, or "" if none is found within the limit."""
-    command = ["-m", "pytest", "-q", "-x", "--tb=no", "-m", "not browser", "-p", "no:randomly", *files]
+    command = ["-m", "pytest", "-q", "-x", "--tb=no", "-m", "not browser", *files]
+    # Bytecode is kept, or every start of pytest would rewrite the asserts of all files again.
+    env = {**os.environ, "DATABASE_URL": "", "REDIS_URL": "", "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": ""}
     process = subprocess.Popen(
-        [sys.executable, *command], cwd=root, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        [sys.executable, *command], cwd=root, env=env, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     )
     try:
         output, _ = process.communicate(timeout=limit_s)
@@ -104,6 +107,12 @@ def run_tests(root: Path, files: list[str], limit_s: float) -> str:
         return ""
     failures = [line for line in output.splitlines() if line.startswith(("FAILED", "ERROR"))]
     return failures[0] if failures else output[-200:]
+
+
+def run_without_mutant(root: Path, failure: str, limit_s: float) -> str:
+    """Run the test of a failure on the unchanged code; return how it fails there, or "" if it passes."""
+    words = failure.split(" - ", 1)[0].split(maxsplit=1)
+    return run_tests(root, [words[1]], limit_s) if words and words[0] in ("FAILED", "ERROR") else ""
 
 
 def main() -> None:
@@ -131,9 +140,11 @@ def main() -> None:
             file.write_text(mutant.apply(text), encoding="utf-8")
             failure = run_tests(root, find_tests(root, mutant.path), args.limit_s)
             file.write_text(text, encoding="utf-8")
-            n_noticed += bool(failure)
+            fails_anyway = bool(failure) and bool(run_without_mutant(root, failure, args.limit_s))
+            n_noticed += bool(failure) and not fails_anyway
+            verdict = "FAILS ANYWAY" if fails_anyway else "noticed" if failure else "UNNOTICED"
             print(
-                f"{'noticed' if failure else 'UNNOTICED'} {mutant.path}:{mutant.line}:{mutant.column} "
+                f"{verdict} {mutant.path}:{mutant.line}:{mutant.column} "
                 f"{mutant.operator} -> {REPLACEMENTS[mutant.operator]} ({time.monotonic() - started:.0f} s)\n"
                 f"    {text.splitlines()[mutant.line - 1].strip()}" + (f"\n    {failure}" if failure else ""),
                 flush=True,

@@ -139,7 +139,8 @@ async def test_an_example_is_played_to_its_end_and_all_pages_agree(
     assert bool(who.n_exchanges) == (protocols.get(name).gives == "bots")
     assert len(first.told) >= who.n_pages
     await in_database(results_shown)(study)
-    await in_database(pages_agree)(study, 1, synthetic="1")
+    if first.follows_links:  # on PostgreSQL every page is opened once, below
+        await in_database(pages_agree)(study, 1, synthetic="1")
     secrets = await in_database(secrets_of)(study)
     if first.follows_links:
         await in_database(tables_read_back)(study, tmp_path)

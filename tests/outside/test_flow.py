@@ -94,7 +94,8 @@ class ParticipantMachine(RuleBasedStateMachine):
         self.atomic.__enter__()
         self.study, self.query = study, query
         self.left: list[InsideBrowser] = []
-        self.resumed: tuple[Any, ...] = ()
+        self.checked: tuple[Any, ...] = ()
+        self.stays_at_end = False
         self.enter(InsideBrowser())
 
     def teardown(self) -> None:
@@ -135,9 +136,11 @@ class ParticipantMachine(RuleBasedStateMachine):
 
     @rule(move=st.sampled_from([name for name, n in MOVES.items() for _ in range(n)]), pick=st.integers(0, 3))
     def act(self, move: str, pick: int) -> None:
-        if getattr(self, move)(pick) is False:
+        if move == "go_on" or getattr(self, move)(pick) is False:
             move = "go_on"
             self.go_on(pick)
+        else:
+            self.stays_at_end = False
         note(f"{move}: {self.page.step or self.page.outcome or 'another page'} at {self.page.address}")
 
     def go_on(self, pick: int) -> None:
@@ -154,8 +157,9 @@ class ParticipantMachine(RuleBasedStateMachine):
             self.send(self.ending, filled(self.form, pick))
         elif self.page.outcome in PAID and self.part_is_due():
             self.come_for_the_next_part()
-        elif self.page.outcome != Outcome.NO_CONSENT or not self.open("again=1"):
+        elif (self.page.outcome != Outcome.NO_CONSENT or not self.open("again=1")) and not self.stays_at_end:
             self.enter(self.browser)
+            self.stays_at_end = self.page.outcome != ""  # nothing changes when the link is opened again and again
 
     def part_is_due(self) -> bool:
         """Return True if the study has another part, which is open."""
@@ -406,6 +410,19 @@ class ParticipantMachine(RuleBasedStateMachine):
         return self.send("/decline/", {})
 
     @invariant()
+    def all_agree(self) -> None:
+        """Check page, database, other browsers and pay whenever one of the first two has changed."""
+        rows = stored(self.study)
+        state = self.page.path, self.page.place, self.page.outcome, self.page.code, rows
+        if state == self.checked:
+            return
+        self.the_database_has_what_is_shown()
+        self.pages_speak_the_chosen_language()
+        self.no_image_outlives_a_withdrawal()
+        self.outcome_code_and_pay_agree()
+        self.a_fresh_browser_resumes_at_the_same_step(rows)
+        self.checked = state
+
     def the_database_has_what_is_shown(self) -> None:
         task, page = self.task(), self.page
         if page.outcome:
@@ -422,23 +439,22 @@ class ParticipantMachine(RuleBasedStateMachine):
         elif page.step == "entry":
             assert task is None or not task.outcome or task.outcome == Outcome.NO_CONSENT or self.part_is_due()
 
-    @invariant()
     def pages_speak_the_chosen_language(self) -> None:
         person = self.participants().first()
         if person is not None and person.language and self.page.step in STEPS:
             assert f'<html lang="{person.language}' in self.page.text, (person.language, self.page.address)
 
-    @invariant()
     def no_image_outlives_a_withdrawal(self) -> None:
         gone = Conversation.objects.filter(participant__in=self.participants(), state="withdrawn")
         assert not ChatImage.objects.filter(conversation__in=gone).exists()
 
-    @invariant()
-    def a_fresh_browser_resumes_at_the_same_step(self) -> None:
-        task, before = self.task(), stored(self.study)
-        if (self.page.place, self.page.outcome, before) == self.resumed:
-            return
-        self.resumed = self.page.place, self.page.outcome, before
+    def a_fresh_browser_resumes_at_the_same_step(self, before: dict[str, list[Any]]) -> None:
+        """Open the link in another browser.
+
+        Args:
+            before: the stored rows, which that does not change.
+        """
+        task = self.task()
         assert self.participants().count() <= 1
         browser = InsideBrowser()
         page = browser.open(f"/s/{self.study.key}/", self.query)
@@ -460,7 +476,6 @@ class ParticipantMachine(RuleBasedStateMachine):
             assert page.step == "entry"
         assert stored(self.study) == before, page.address
 
-    @invariant()
     def outcome_code_and_pay_agree(self) -> None:
         task = self.task()
         visits = [one for one in submissions_of(self.study).all if one.external_id in self.query.values()]

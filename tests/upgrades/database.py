@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from django.apps.registry import Apps
+from django.core.management import call_command
 from django.core.management.color import no_style
-from django.core.management.sql import emit_post_migrate_signal, emit_pre_migrate_signal
+from django.core.management.sql import emit_pre_migrate_signal
 from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Model
@@ -65,20 +66,22 @@ def load(folder: Path) -> Apps:
 
 
 @contextmanager
-def migrated_back(app: str, name: str) -> Iterator[Apps]:
-    """Take an app's tables back to one of its migrations, and forward again at the end.
+def migrated_back(*targets: tuple[str, str]) -> Iterator[Apps]:
+    """Take the tables back to earlier migrations, and forward again by `migrate` at the end.
 
     The signals of `migrate` go with it: triggers name columns that are not there yet.
+
+    Args:
+        targets: pairs of app and migration.
     """
-    newest = migrations_newest()
     emit_pre_migrate_signal(0, False, "default", plan=[])
     executor = MigrationExecutor(connection)
-    executor.migrate([(app, name)])
+    with garbage_collected_seldom():
+        executor.migrate([*targets])
     try:
-        yield executor.loader.project_state([(app, name)]).apps
+        yield executor.loader.project_state([*targets]).apps
     finally:
-        MigrationExecutor(connection).migrate(newest)
-        emit_post_migrate_signal(0, False, "default", plan=[])
+        call_command("migrate", verbosity=0, no_backup=True)
 
 
 def _made(model: type[Model], row: dict[str, Any]) -> Model:

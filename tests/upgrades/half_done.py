@@ -1,14 +1,7 @@
-"""Load what a release kept, interrupt long work in its tables, upgrade, be a worker, and print how the work ended.
+"""Work that was under way when the database of an earlier release was upgraded, and how it ends afterwards."""
 
-python -m tests.upgrades.half_done tests/upgrades/NAME
-"""
-
-import json
-import os
-import sys
 import uuid
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from django.apps.registry import Apps
@@ -18,19 +11,20 @@ ELSEWHERE = "another-machine:7:token"
 """Who held the work; the machine that is upgraded cannot ask whether that process lives."""
 
 
-def main(kept: Path) -> dict[str, Any]:
-    """Upgrade, be a worker until nothing is left to do, and return every job with its state."""
-    from django.core.management import call_command
+def finish(names: dict[str, Any]) -> dict[str, Any]:
+    """Be a worker until nothing is left to do; return every job with its state, and what it left.
 
-    from tests.upgrades.database import load
+    Args:
+        names: what `interrupted` returned.
+    """
     from webapp.jobs.engine import run_job
     from webapp.jobs.kinds.base import job_models
     from webapp.jobs.models import MetricResult, SelfPlayRun
     from webapp.jobs.selectors.jobs import jobs_for_workers
     from webapp.jobs.services.jobs import jobs_settle
 
-    names = interrupted(load(kept))
-    call_command("migrate", verbosity=0)
+    results = MetricResult.objects.filter(conversation__study__key="imported")
+    n_kept = results.count()
     jobs_settle()
     while jobs := [*jobs_for_workers("gpu"), *jobs_for_workers("default")]:
         run_job(jobs[0])
@@ -47,8 +41,13 @@ def main(kept: Path) -> dict[str, Any]:
         )
         for run in SelfPlayRun.objects.filter(pk__in=[names["whole"], names["selfplay"]]).order_by("pk")
     )
-    results = MetricResult.objects.filter(conversation__study__key="imported")
-    return {"names": names, "ended": ended, "texts": len(whole), "same": whole == half, "results": results.count()}
+    return {
+        "names": names,
+        "ended": ended,
+        "texts": len(whole),
+        "same": whole == half,
+        "results": [n_kept, results.count()],
+    }
 
 
 def interrupted(apps: Apps) -> dict[str, Any]:
@@ -87,9 +86,9 @@ def interrupted(apps: Apps) -> dict[str, Any]:
     metric_run_model = runs.get_model("MetricRun")
     computed = metric_run_model.objects.filter(state="done", study__key="imported").get()
     results = runs.get_model("MetricResult").objects.filter(conversation__study__key="imported")
-    n_before = results.count()
+    n_results = results.count()
     some = results.order_by("conversation_id").values_list("conversation_id", flat=True).distinct()[:12]
-    results.filter(conversation_id__in=list(some)).delete()
+    n_deleted, _ = results.filter(conversation_id__in=list(some)).delete()
     measuring = again(computed, **under_way, n_done=12)
     fit_model = runs.get_model("HybridFit")
     fitting = again(fit_model.objects.get(), **under_way, result=None, kept=None)
@@ -99,13 +98,5 @@ def interrupted(apps: Apps) -> dict[str, Any]:
         "stopping": stopping.pk,
         "metrics": measuring.pk,
         "hybrid": fitting.pk,
-        "results": n_before,
+        "results": [n_results - n_deleted, n_results],
     }
-
-
-if __name__ == "__main__":
-    import django
-
-    os.environ["DJANGO_SETTINGS_MODULE"] = "webapp.settings.test"
-    django.setup()
-    print(json.dumps(main(Path(sys.argv[1]))))

@@ -1,4 +1,4 @@
-"""Load what a release kept into an empty database, upgrade it, and print what is found then.
+"""Load what a release kept into an empty database, upgrade it amid work, finish that, and print what is there then.
 
     python -m tests.upgrades.upgrade tests/upgrades/NAME TABLES
 
@@ -14,16 +14,22 @@ from typing import Any
 
 
 def main(kept: Path, tables: Path) -> dict[str, Any]:
-    """Upgrade and go on collecting. Returns the facts after the upgrade, and what went on."""
+    """Upgrade, finish the work that was under way, and go on collecting.
+
+    Returns:
+        The facts after the upgrade, how the work ended, and what went on.
+    """
     from django.core.management import call_command
 
     from tests.upgrades.database import load
     from tests.upgrades.facts import facts, tables_write
+    from tests.upgrades.half_done import finish, interrupted
 
-    load(kept)
+    names = interrupted(load(kept))
     call_command("migrate", verbosity=0)
+    work = finish(names)
     tables_write(tables)
-    return {"facts": facts(), "projects": _projects(), "goes_on": _goes_on()}
+    return {"facts": facts(), "work": work, "projects": _projects(), "goes_on": _goes_on()}
 
 
 def _projects() -> dict[str, Any]:

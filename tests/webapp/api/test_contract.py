@@ -17,6 +17,7 @@ from webapp.api.urls import api
 from webapp.core.authentication import token_make
 from webapp.core.rights import Right
 
+pytest_plugins = ["schemathesis.pytest.plugin"]
 pytestmark = pytest.mark.django_db
 
 # Made when the test runs: to collect them, every worker of pytest would work out the calls of all routes.

@@ -13,16 +13,15 @@ from django.test import Client
 from django.utils import timezone
 
 from tests.builders import BY_PROLIFIC, exchange, force_bots, make_rating, make_study
-from tests.upgrades.database import migrated_back
 from tests.webapp.participant.conftest import begin, chat, entry_field, post
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.task_start import chat_elsewhere_close
 from webapp.participant.recruitment_links import recruitment_unsign
 from webapp.participant.steps.base import next_step, standing_of
-from webapp.studies.models import ConsentText, Participant, PlatformIds, Study, Task
+from webapp.studies.models import ConsentText, Participant, Study, Task
 from webapp.studies.recruitment.links import link_rows, links_make
 from webapp.studies.selectors import rehearsal_token
-from webapp.studies.services import participant_enter, task_complete
+from webapp.studies.services import task_complete
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
@@ -388,36 +387,6 @@ def test_a_one_time_link_is_pasted_with_blanks() -> None:
         assert client.get(row.address.removeprefix("http://testserver") + end).status_code == 200
     begin(Client(enforce_csrf_checks=True), query="?" + row.address.partition("?")[2] + "%20")
     assert Participant.objects.get().external_id == "1"
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_migration_strips_stored_ids_unless_somebody_has_the_stripped_one() -> None:
-    study, other = make_study("s", **BY_PROLIFIC), make_study("other", **BY_PROLIFIC)
-    given = [
-        (study, "prolific", " alone "),
-        (study, "prolific", "twin"),
-        (study, "prolific", "twin "),
-        (study, "prolific", "late\t"),
-        (study, "prolific", "\ufefflate"),
-        (other, "prolific", " twin"),
-        (study, "import", " rater "),
-        (study, "prolific", "   "),
-    ]
-    people = [Participant.objects.create(study=of, platform=platform) for of, platform, _name in given]
-    with migrated_back("studies", "0047_dimension_scale_inferred"):
-        for person, (of, platform, name) in zip(people, given, strict=True):
-            sent = {"PROLIFIC_PID": name, "SESSION_ID": "se "} if platform == "prolific" else {}
-            PlatformIds.objects.create(
-                participant=person, study=of, platform=platform, external_id=name, parameters=sent
-            )
-    rows = PlatformIds.objects.order_by("pk")
-    assert list(rows.values_list("external_id", flat=True)) == [
-        "alone", "twin", "twin ", "late", "\ufefflate", "twin", " rater ", "   ",
-    ]  # fmt: skip
-    assert rows[0].parameters == {"PROLIFIC_PID": "alone", "SESSION_ID": "se "}
-    assert rows[2].parameters["PROLIFIC_PID"] == "twin "
-    found = participant_enter(study=study, platform="prolific", external_id="alone")
-    assert found == rows[0].participant
 
 
 def step_of(conversation: Conversation) -> str | None:

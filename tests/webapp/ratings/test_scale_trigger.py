@@ -4,13 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import call_command
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, transaction
 from django.utils import timezone
 
 from tests.builders import make_annotated, make_conversation, make_participant, make_rating, make_study
 from webapp.core.errors import Refused
-from webapp.ratings.apps import triggers_ensure
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import raters_count, ratings_counted, study_ratings, study_whole
 from webapp.results.bot_means import bot_summary
@@ -83,20 +81,6 @@ def test_ratings_of_chats_are_held_to_it_too() -> None:
     rating = make_rating(make_conversation(make_study(), n_exchanges=3)).rating
     with pytest.raises(IntegrityError), transaction.atomic():
         Rating.objects.filter(pk=rating.pk).update(answers={"quality": 8})
-
-
-@pytest.mark.django_db(transaction=True)
-def test_migrations_that_change_the_tables_leave_it_in_force() -> None:
-    """SQLite rewrites the table for these, which takes its triggers along."""
-    call_command("migrate", "ratings", "0004", verbosity=0)
-    call_command("migrate", "ratings", verbosity=0)
-    triggers_ensure(using="default")  # again, to no harm
-    with connection.cursor() as cursor:
-        if connection.vendor == "postgresql":
-            cursor.execute("SELECT count(*) FROM pg_trigger WHERE tgname LIKE 'rating_answers%'")
-        else:
-            cursor.execute("SELECT count(*) FROM sqlite_master WHERE name LIKE 'rating_answers%'")
-        assert cursor.fetchone()[0] == 2
 
 
 def turn(study: Study, key: str) -> None:

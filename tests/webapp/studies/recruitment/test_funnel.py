@@ -11,7 +11,6 @@ from django.db import connection
 from django.test import Client
 
 from tests.builders import make_conversation, make_study
-from tests.upgrades.database import migrated_back
 from webapp.studies.models import LinkCount, Participant, Study, Task, Whereabouts
 from webapp.studies.recruitment.links import link_opened, step_reached
 from webapp.studies.selectors import rehearsal_token
@@ -91,41 +90,6 @@ def test_openings_at_one_instant_are_all_counted() -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(open_link, range(40)))
     assert counts() == {(False, ""): 40}
-
-
-@pytest.mark.django_db(transaction=True)
-def test_the_migration_keeps_counts_of_days_and_no_digest() -> None:
-    key = make_study().key
-    monday, tuesday = (datetime(2026, 11, day, 12, tzinfo=UTC) for day in (23, 24))
-    with migrated_back("studies", "0044_live_room_indexes") as before:
-        study = before.get_model("studies", "Study").objects.get(key=key)
-        opening = before.get_model("studies", "LinkOpening")
-        for number, (at, answered_at, refused, is_synthetic) in enumerate(
-            [
-                (monday, monday, "", False),
-                (monday, None, "", False),
-                (monday, None, "paused", False),
-                (tuesday, tuesday, "full", False),  # could begin later
-                (tuesday, None, "", True),
-            ]
-        ):
-            row = opening.objects.create(
-                study=study,
-                browser=f"digest{number}",
-                seen_at=at,
-                answered_at=answered_at,
-                refused=refused,
-                is_synthetic=is_synthetic,
-            )
-            opening.objects.filter(pk=row.pk).update(opened_at=at)
-    found = LinkCount.objects.values_list("day", "is_synthetic", "refused", "n")
-    assert set(found) == {
-        (monday.date(), False, "", 2),
-        (monday.date(), False, "paused", 1),
-        (tuesday.date(), False, "", 1),
-        (tuesday.date(), True, "", 1),
-    }
-    assert "studies_linkopening" not in connection.introspection.table_names()
 
 
 def test_the_step_that_somebody_looks_at_and_the_furthest_one_are_kept() -> None:
