@@ -13,7 +13,18 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from evaluation.plots.marks import bot_shape, mark_link
-from evaluation.plots.svg import drawing, el, group, padded_range, rating_ticks, rect, text, tick_step, ticks
+from evaluation.plots.svg import (
+    SMALLEST_RANGE,
+    drawing,
+    el,
+    group,
+    padded_range,
+    rating_ticks,
+    rect,
+    text,
+    tick_step,
+    ticks,
+)
 from evaluation.plots.text_layout import NAME_PX, shorten, text_width, tick_label, wrap
 
 ROW = 30.0
@@ -131,7 +142,8 @@ def unbounded_window(values: Sequence[float], at_most: int = 5) -> ScaleWindow:
 
 def centred_window(values: Sequence[float]) -> ScaleWindow:
     """Return a window of differences, centred on 0."""
-    reach = max((abs(value) for value in values if math.isfinite(value)), default=0.0) * 1.05 or 1.0
+    greatest = max((abs(value) for value in values if math.isfinite(value)), default=0.0)
+    reach = greatest * 1.05 if greatest > SMALLEST_RANGE else 1.0
     return ScaleWindow(-reach, reach, tuple(ticks(-reach, reach, 5)), (-reach, reach))
 
 

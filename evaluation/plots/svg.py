@@ -107,6 +107,10 @@ class Scale:
         return self.start + (value - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
+SMALLEST_RANGE = 1e-300
+"""Ranges below it count as none: the step of their ticks would underflow to 0."""
+
+
 def tick_step(low: float, high: float, at_most: int) -> float:
     """Return a step that gives at most `at_most` ticks.
 
@@ -143,9 +147,13 @@ def rating_ticks(low: float, high: float, at_most: int = 7) -> list[float]:
 
 
 def padded_range(values: list[float], share: float = 0.06) -> tuple[float, float]:
-    """Return the range of the values with padding at both ends."""
+    """Return the range of the values with padding at both ends.
+
+    Values that differ by rounding alone count as equal: there are no ticks between them.
+    """
     low, high = min(values), max(values)
-    room = (high - low) * share or max(abs(high), 1) * share
+    is_rounding = high - low <= max(1e-9 * max(abs(low), abs(high)), SMALLEST_RANGE)
+    room = (max(abs(high), 1) if is_rounding else high - low) * share
     return low - room, high + room
 
 

@@ -63,13 +63,13 @@ def test_two_replies_of_one_bot_are_no_judgement_of_bots() -> None:
 
 
 def test_scores_are_counts_of_best_less_worst() -> None:
-    found = best_worst(choices([("r", "i", "abcd"), ("s", "i", "acbd"), ("s", "j", "bacd")]), level=0.9)
+    found = best_worst(choices([("r", "i", "bcda"), ("s", "i", "bdca"), ("s", "j", "cbda")]), level=0.9)
 
     assert [(one.bot, one.n_shown, one.n_best, one.n_worst) for one in found.scores] == [
-        ("a", 3, 2, 0),
-        ("b", 3, 1, 0),
-        ("c", 3, 0, 0),
-        ("d", 3, 0, 3),
+        ("b", 3, 2, 0),
+        ("c", 3, 1, 0),
+        ("d", 3, 0, 0),
+        ("a", 3, 0, 3),
     ]
     assert [one.score.mean for one in found.scores] == pytest.approx([2 / 3, 1 / 3, 0, -1])
     assert (found.n, found.n_replies) == (3, 8)

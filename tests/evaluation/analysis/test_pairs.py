@@ -177,6 +177,15 @@ def test_the_interactive_kappa_is_that_of_preferences_of_people_who_rated_both()
     assert len(found.rows) == 1, "only pairs that both protocols have"
 
 
+def test_only_the_same_questions_and_bots_of_both_protocols_are_compared() -> None:
+    judged = judgements([("i", "a", "b", "r", 1), ("j", "a", "b", "s", -1), ("k", "a", "unrated", "t", 1)])
+    judged = replace(
+        judged, answers={**judged.answers, "other": -judged.answers["quality"]}, titles={**QUALITY, "other": "Other"}
+    )
+    rows = compare_protocols(judged, chats({"a": 6, "b": 4}), {"quality": "quality"}).rows
+    assert [(row.question, row.a, row.b) for row in rows] == [("quality", "a", "b")]
+
+
 def test_strengths_between_equal_styles_stand_beside_the_plain_ones():
     own = np.random.default_rng(2)
     n = 1200

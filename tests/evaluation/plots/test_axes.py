@@ -38,9 +38,10 @@ def on_scale(shares: list[float], low: float, high: float) -> list[float]:
 def check_window(window: ScaleWindow, values: list[float]) -> None:
     assert window.low <= min(values)
     assert max(values) <= window.high
-    assert all(
-        window.low - 1e-9 * abs(window.low) <= tick <= window.high + 1e-9 * abs(window.high) for tick in window.ticks
-    )
+    # As in `ScaleWindow.cuts_low`: of the width, for an end may be 0 but for rounding where its tick is 0.
+    rounding = (window.high - window.low) * 1e-9
+    assert all(window.low - rounding <= tick <= window.high + rounding for tick in window.ticks)
+    assert len(set(window.ticks)) == len(window.ticks)
     for value in values:
         exact = (value - window.low) / (window.high - window.low) if window.high > window.low else 0.5
         assert window.share(value) == pytest.approx(exact, abs=1e-6)
@@ -56,6 +57,20 @@ def test_windows_contain_their_values(scale: tuple[float, float], shares: list[f
     assert window.high <= scale[1]
     check_window(full_window(*scale, at_most), values)
     check_window(unbounded_window(values, at_most), values)
+    check_window(centred_window(values), values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [49.0836672021124, 5.660377358490557, 99.99999999999999],  # the padded low end is 9e-16, and its tick 0
+        [999_999.9999999998, 1_000_000.0],
+        [5e-324],
+        [0.0, 5e-323],
+    ],
+)
+def test_values_that_differ_by_rounding_have_distinct_ticks(values: list[float]) -> None:
+    check_window(unbounded_window(values, 6), values)
     check_window(centred_window(values), values)
 
 

@@ -41,6 +41,7 @@ def test_few_bots_have_no_interval_and_fewer_no_slope() -> None:
     assert found.value is not None
     assert found.reason is not None
     assert found.reason.code == "few_bots_for_slope"
+    assert slope_of(np.array([1.0, 2, 3]), np.arange(3.0)).value == pytest.approx(1.0)
     assert slope_of(np.array([1.0, 2]), np.arange(2.0)).value is None
     assert slope_of(np.arange(6.0), np.ones(6)).reason is not None
 

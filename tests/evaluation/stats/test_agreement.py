@@ -127,6 +127,14 @@ def test_fleiss_kappa_is_statsmodels():
     assert fleiss_kappa(labels_from_counts(counts)).value == pytest.approx(expected)
 
 
+def test_fleiss_kappa_needs_two_items():
+    counts = np.array([[3, 1], [1, 3]])
+    assert fleiss_kappa(labels_from_counts(counts)).value == pytest.approx(inter_rater.fleiss_kappa(counts))
+    alone = fleiss_kappa(labels_from_counts(counts[:1]))
+    assert alone.value is None
+    assert alone.reason
+
+
 def test_fleiss_kappa_where_all_agree():
     assert "agreement is certain" in fleiss_kappa(np.full((6, 3), 4.0)).reason
     two = np.repeat([[1.0], [2.0]], 3, axis=1)

@@ -74,6 +74,12 @@ def test_a_signed_event_is_taken_once(paid: Study, visit: Make) -> None:
     assert not Decision.objects.exists()
 
 
+def test_a_body_of_64_kib_is_read_and_a_longer_one_refused(paid: Study) -> None:
+    longest = b"{}".ljust(64 * 1024)
+    assert tell(body=longest).status_code == 200
+    assert tell(body=longest + b" ", event="e2").status_code == 403
+
+
 @pytest.mark.parametrize(
     "change",
     [
