@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from tempfile import gettempdir
 
 from chatbots import Conversation
 from chatbots.bots.base import BotDefaults, BotError, ContentRefused
+from chatbots.bots.eliza import ElizaBot
 from chatbots.registry import register_bot
 from chatbots.trace import CallDelta, current_trace
 from tests.hostile import HOSTILE_ERRORS, HOSTILE_REPLIES, raise_it
@@ -159,8 +162,31 @@ class HostileEndless(_Test):
             await asyncio.sleep(0)
 
 
+@register_bot
+class HeldEliza(ElizaBot):
+    """Answers as ELIZA does. After `HELD_AFTER` replies of a process it waits as long as `hold_file()` exists."""
+
+    name = "test-held"
+    title = "Held"
+    HELD_AFTER = 300
+    n_replies = 0
+
+    def answer(self, contexts: Sequence[Conversation]) -> list[str]:
+        while HeldEliza.n_replies >= self.HELD_AFTER and hold_file().exists():
+            time.sleep(0.02)
+        HeldEliza.n_replies += len(contexts)
+        return super().answer(contexts)
+
+
 def mend_file() -> Path:
     """Return the file whose presence mends the failing bot."""
-    import os
+    return _data_folder() / "mended"
 
-    return Path(os.environ.get("CONFAB_DATA_DIR", gettempdir())) / "mended"
+
+def hold_file() -> Path:
+    """Return the file whose presence stops `HeldEliza` in the middle of its work."""
+    return _data_folder() / "held"
+
+
+def _data_folder() -> Path:
+    return Path(os.environ.get("CONFAB_DATA_DIR", gettempdir()))

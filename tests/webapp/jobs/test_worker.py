@@ -26,6 +26,9 @@ def server(tmp_path: Path) -> Iterator[ConfabServer]:
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",
         "PYTHONUNBUFFERED": "1",
+        "PYTHONPATH": str(ConfabServer.root()),
+        "CONFAB_PLUGINS": "tests.plugin_bots",
+        "CONFAB_REPLY_TIMEOUT_S": "600",  # a busy machine, or a bot that is held, is no slow bot
     }
     own = own_database(env, migrated=True)
     next(own)
@@ -73,7 +76,7 @@ while not SelfPlayConversation.objects.exists() and time.monotonic() < deadline:
 os.{kill}
 print(SelfPlayRun.objects.get().state)
 """
-"""Kill whoever plays as soon as a conversation is there, from the process that sees it: few are enough then."""
+"""Kill a process of `test-held` that has stored conversations and waits amid the next ones."""
 
 
 def test_a_worker_does_a_run_and_its_parent_loads_no_torch(server: ConfabServer) -> None:
@@ -98,17 +101,20 @@ def test_a_worker_does_a_run_and_its_parent_loads_no_torch(server: ConfabServer)
 
 
 def test_a_killed_workers_run_is_finished_by_two_others_as_one_process_would(server: ConfabServer) -> None:
-    plan = ["selfplay", "--bots", "eliza", "--conversations", "800", "--turns", "8", "--json"]
+    plan = ["selfplay", "--bots", "test-held", "--conversations", "160", "--turns", "8", "--json"]
+    held = server.data_dir / "held"
+    held.touch()
     server.start_worker()
     server.manage(*plan, "--no-wait")
     worker = server.processes.pop("worker").pid
     killed = KILLED_IN_THE_MIDDLE.format(wait_s=WAIT_S, kill=f"killpg({worker}, signal.SIGKILL)")
     assert server.shell(killed).split() == ["running"]
+    held.unlink()
     server.start_worker()
     server.start_worker("second")
     wait_for(server, "SelfPlayRun.objects.get().state", "done")
     counts = "[m.objects.count() for m in (SelfPlayConversation, Conversation, Turn)]"
-    wait_for(server, counts, [800, 800, 6400])
+    wait_for(server, counts, [160, 160, 1280])
     server.manage(*plan, "--inline")
     same = """
 from webapp.conversations.models import *
@@ -124,16 +130,19 @@ print(len(texts), texts[0] == texts[1])
 
 
 def test_a_killed_commands_run_is_interrupted_for_whoever_looks_and_goes_on(server: ConfabServer) -> None:
-    plan = ["--bots", "eliza", "--conversations", "400", "--turns", "8", "--inline"]
+    plan = ["--bots", "test-held", "--conversations", "160", "--turns", "8", "--inline"]
+    held = server.data_dir / "held"
+    held.touch()
     command = server.start("command", "manage.py", "selfplay", *plan)
     killed = KILLED_IN_THE_MIDDLE.format(wait_s=WAIT_S, kill=f"kill({command.pid}, signal.SIGKILL)")
     settled = f"""
 deadline = time.monotonic() + {WAIT_S}
 while SelfPlayRun.objects.get().state == "running" and time.monotonic() < deadline:
-    time.sleep(0.1)  # killed between two shards it held none, and counts as running for some seconds more
+    time.sleep(0.1)
     jobs_settle()
 print(SelfPlayRun.objects.get().state)
 """
     assert server.shell(killed + settled).split() == ["running", "interrupted"]
+    held.unlink()
     done = server.manage("selfplay", "--run", "1", "--inline", "--json")
-    assert json.loads(done.stdout)["bots"] == {"eliza": {"conversations": 400, "turns": 3200}}
+    assert json.loads(done.stdout)["bots"] == {"test-held": {"conversations": 160, "turns": 1280}}
