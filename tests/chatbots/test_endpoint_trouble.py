@@ -15,7 +15,7 @@ from chatbots import Conversation
 from chatbots.bots.base import BotError, set_deadline
 from chatbots.bots.endpoint import EndpointBot
 from chatbots.endpoints import addresses, chat_completions
-from chatbots.endpoints.errors import retry_after_s
+from chatbots.endpoints.errors import read_refusal, retry_after_s
 from chatbots.endpoints.metering import MemoryMeter
 from chatbots.endpoints.options import KeyFilter
 from tests.chatbots.endpoint_server import SSE, Answer, Send, Server, chunk, counts, fails, hangs, pieces, says, serving
@@ -894,3 +894,21 @@ async def test_a_bot_of_public_networks_connects_to_no_other_by_whatever_name(mo
             await pieces(bot, "hi")
         assert not server.requests
         assert await pieces(server.bot(), "hi"), "another bot of that address is free to"
+
+
+@pytest.mark.parametrize(
+    ("status", "wait_s", "code", "passes"),
+    [
+        (429, "", "rate_limit", True),
+        (429, "120", "rate_limit", True),
+        (429, "121", "rate_limit", False),  # longer than a reply waits
+        (429, "", "insufficient_quota", False),
+        (503, "", "insufficient_quota", True),
+        (503, "121", "", False),
+        (400, "", "", False),
+    ],
+)
+def test_what_lasts_is_not_tried_again(status: int, wait_s: str, code: str, passes: bool) -> None:
+    headers = {"retry-after": wait_s} if wait_s else {}
+    content = json.dumps({"error": {"message": "no", "code": code}}).encode()
+    assert read_refusal(status, headers, content, "https://example.org/v1").passes is passes

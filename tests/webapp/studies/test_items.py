@@ -310,6 +310,19 @@ def test_numbers_of_people_that_cannot_be_are_refused(fields: dict[str, int], fi
     assert list(refused.value.message_dict) == [field]
 
 
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"raters_least": 2, "raters_wanted": 3, "raters_most": 0},  # 0: no limit
+        {"raters_least": 2, "raters_wanted": 3, "raters_most": 3},
+        {"raters_least": 3, "raters_wanted": 3, "raters_most": 4},
+    ],
+)
+def test_numbers_of_people_that_fit_are_taken(fields: dict[str, int]) -> None:
+    study = make_study("p", bots=[], protocol="pairwise", state="draft", **fields)
+    assert study.values.judging.raters_most == fields["raters_most"]
+
+
 def test_it_opens_with_items_of_two_replies_each() -> None:
     study = make_study("p", bots=[], protocol="pairwise", state="draft")
     make_items(study, 1)

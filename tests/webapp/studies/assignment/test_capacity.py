@@ -20,7 +20,7 @@ from webapp.conversations.services import conversation_finish_failed, conversati
 from webapp.conversations.task_start import chat_elsewhere_close
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import bot_loads, is_collecting
-from webapp.studies.assignment.counterbalance import study_count_anew
+from webapp.studies.assignment.counterbalance import PairBegun, study_count_anew
 from webapp.studies.models import Participant, Slot, Study, Task, TaskCount
 from webapp.studies.privacy import participants_erase
 from webapp.studies.selectors import study_refusal
@@ -257,3 +257,11 @@ def test_a_draw_takes_the_same_queries_however_many_items_there_are(
     participant = make_participant(study)
     with django_assert_max_num_queries(18):
         task_open(participant=participant)
+
+
+@pytest.mark.parametrize(("n_first", "firsts"), [(1, {"a"}), (2, {"a", "b"}), (3, {"b"})])
+def test_the_side_that_came_first_less_often_is_first_and_ties_are_drawn(n_first: int, firsts: set[str]) -> None:
+    pair = PairBegun("a", "b", n_raters=4, n_first=n_first)
+    orders = [pair.order_sides(random.Random(seed)) for seed in range(20)]
+    assert {first for first, _second in orders} == firsts
+    assert {frozenset(order) for order in orders} == {frozenset("ab")}
