@@ -11,7 +11,7 @@ import torch
 from evaluation.models import grade_graph
 from evaluation.models.grade import GradeNetwork, Lexicon, PairBatch, Reader, abar
 from evaluation.models.grade_graph import FAR, Graph, GraphError, Neighbours, graph_read
-from evaluation.models.grade_keywords import Keywords, analyser_missing, tokens_of
+from evaluation.models.grade_keywords import Keywords, _lemma, analyser_missing, tokens_of
 
 D, T, HEADS, LAYERS, K = 8, 6, 2, 2, 2
 HOPS = np.zeros((2, 5, 5), dtype=np.float32)
@@ -332,3 +332,17 @@ def test_a_batch_holds_what_its_pairs_hold_alone() -> None:
                     wanted or (GRAPH.hops([second], [first])[0, 0] if j < len(said) <= i else 0)
                 )
     assert whole.hops[3].max() == FAR
+
+
+@pytest.mark.parametrize(
+    ("word", "tag", "lemma"),
+    [
+        ("bring", "VB", "bring"),
+        ("clever", "JJ", "clever"),
+        ("bringing", "VBG", "bring"),
+        ("ring", "NN", "ring"),
+        ("quickly", "RB", "quickly"),
+    ],
+)
+def test_a_base_form_keeps_its_ending(word: str, tag: str, lemma: str) -> None:
+    assert _lemma(word, tag) == lemma

@@ -129,6 +129,8 @@ def test_owners_add_members_and_roles_and_grant_no_more_than_they_have(lab: Proj
     assert "Confab analysts" not in page
     client.post(reverse("dashboard:project_change"), {"action": "role", "name": "Auditor", "rights": ["private"]})
     assert ProjectRole.objects.get(project=lab, name="Auditor")
+    client.post(reverse("dashboard:project_change"), {"action": "role", "name": "a" * 61, "rights": ["private"]})
+    assert not ProjectRole.objects.filter(name__startswith="aaa").exists(), "a longer name is refused, never cut"
     everything = Group.objects.get(name="Confab administrators")
     client.post(reverse("dashboard:person_change", args=[newcomer.pk]), {"action": "groups", "groups": everything.pk})
     assert not newcomer.groups.filter(pk=everything.pk).exists()
