@@ -94,7 +94,7 @@ def _cost_and_hours(study: Study, forecast: Mapping[str, Any], rates: _Rates) ->
     low, high = forecast["next_low"], forecast["next_high"]
     if not is_in_reach(forecast):
         return {}
-    numbers = {}
+    numbers: dict[str, float] = {}
     task_cost = cost_of(study, 1).in_all
     if task_cost:
         each = task_cost * rates.tasks_per_person

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Count, Max, Min, Q
@@ -107,15 +108,16 @@ def _progress_of(studies: list[Study], now: datetime) -> dict[int, _Progress]:
     )
     progress = defaultdict[int, _Progress](_Progress)
     for row in rows:
-        study_id = row.pop("participant__study")
-        progress[study_id] = _Progress(**row)
+        counts: dict[str, Any] = dict(row)
+        study_id = counts.pop("participant__study")
+        progress[study_id] = _Progress(**counts)
     return progress
 
 
 def _find_problem(study: Study, progress: _Progress, counts: list[TaskCount], now: datetime) -> StudyProblem | None:
     if has_planned_number(study, counts):
         return StudyProblem(
-            study, FULL, "This study is full.", "New participants are turned away. Close it, or raise the number."
+            study, FULL, "The study is full.", "New participants are turned away. Close it, or raise the number."
         )
     # An edit of the study counts as activity: someone is looking after it.
     quiet_since = max(filter(None, (progress.last_at, study.updated_at)))
@@ -140,7 +142,7 @@ def _find_delay(study: Study, progress: _Progress, now: datetime) -> StudyProble
     if ready_at <= (ends_at or now + SLOW_AFTER):
         return None
     day = timezone.localtime(ready_at)
-    lead = f"This study is slow: at its present pace it has its {n_wanted:,} tasks on {day.day} {day:%b %Y}."
+    lead = f"The study is slow: at its present pace it has its {n_wanted:,} tasks on {day.day} {day:%b %Y}."
     if ends_at is None:
         return StudyProblem(study, SLOW, lead, "Recruit more people, or lower the number.")
     n_by_then = progress.n_done + (ends_at - now) // each

@@ -87,7 +87,7 @@ def test_without_the_rule_a_full_study_stays_open_and_is_reported_once() -> None
     for _ in range(3):
         look()
     [alert] = Alert.objects.all()
-    assert (alert.event, alert.said["title"]) == ("study_full", "Confab: Long talks: This study is full.")
+    assert (alert.event, alert.said["title"]) == ("study_full", "Confab: Long talks: The study is full.")
     assert alert.said["link"] == reverse("dashboard:study_people", args=["s"])
 
 
@@ -196,7 +196,7 @@ def test_a_slow_study_names_the_day_on_which_it_would_be_ready() -> None:
     [problem] = find_study_problems()
     ready = timezone.localtime(database_now() + timedelta(days=48))
     assert problem.lead == (
-        f"This study is slow: at its present pace it has its 100 tasks on {ready.day} {ready:%b %Y}."
+        f"The study is slow: at its present pace it has its 100 tasks on {ready.day} {ready:%b %Y}."
     )
     study_edit(study=Study.objects.get(), n_conversations_wanted=20, closes_on=day(30))
     assert kinds(study) == [], "16 more take 8 days"
@@ -211,7 +211,7 @@ def test_pages_of_the_study_and_home_show_the_problem() -> None:
     rate(study)
     for name, args in (("study", ["s"]), ("study_people", ["s"]), ("home", [])):
         page = staff.get(reverse(f"dashboard:{name}", args=args)).content.decode()
-        assert "This study is full." in page, name
+        assert "The study is full." in page, name
 
 
 def test_problems_of_another_project_are_not_shown() -> None:

@@ -186,8 +186,9 @@ _LEAST_FOR_PACE = 10
 
 def _hours_at_pace(key: str, n_tasks: int) -> float | None:
     """Return the hours that so many tasks take at the pace of a study's newest ones; None if unknown."""
-    ends = Task.objects.filter(participant__study__key=key, participant__is_synthetic=False, outcome=Outcome.RATED)
-    times = list(ends.order_by("-ended_at").values_list("ended_at", flat=True)[:_NEWEST]) if key and n_tasks else []
+    tasks = Task.objects.filter(participant__study__key=key, participant__is_synthetic=False, outcome=Outcome.RATED)
+    newest = tasks.order_by("-ended_at").values_list("ended_at", flat=True)[:_NEWEST] if key and n_tasks else ()
+    times = [time for time in newest if time is not None]
     if len(times) < _LEAST_FOR_PACE or times[0] == times[-1]:
         return None
     return float((times[0] - times[-1]).total_seconds() / 3600 / (len(times) - 1) * n_tasks)
