@@ -60,6 +60,11 @@ class Digested(Protocol):
     def digest(self) -> str: ...
 
 
+CARD = "CARD.md"
+"""File that describes a shipped model."""
+SHIPPED_MAX_BYTES = 16_000_000
+"""Maximum size of a shipped model with all its files, to keep the repository small."""
+
 M = TypeVar("M", bound=Digested)
 
 

@@ -14,8 +14,8 @@ from evaluation.held_out import Standing, standings_of
 from evaluation.number_format import columns_printed, p_value, share, span
 from evaluation.paired_comparison import gains_printed
 from evaluation.published.correlations import Published, caveats_of, cells_of, published_in_cell
+from evaluation.stats.correlation import METHODS
 
-_METHODS = ("pearson", "spearman", "kendall")
 _HEADINGS = (
     "metric",
     "data",
@@ -80,7 +80,7 @@ def _row(name: str, source: str, model: str, agreement: Mapping[str, Any], row: 
         str(agreement["n"]),
         str(agreement["n_contexts"]),
         str(agreement["n_responses"]),
-        *(cell for method in _METHODS for cell in (_coefficient(agreement[method]), p_value(agreement[method]["p"]))),
+        *(cell for method in METHODS for cell in (_coefficient(agreement[method]), p_value(agreement[method]["p"]))),
         _coefficient(agreement["ceiling"]) if agreement["ceiling"]["r"] is not None else "unknown",
         "" if row is None else published_printed(row),
     )
@@ -128,7 +128,7 @@ def systems_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
         "data",
         "systems",
         "contexts",
-        *_METHODS,
+        *METHODS,
         "pairwise",
         "soft pairwise",
         "acc_eq (epsilon)",
@@ -143,7 +143,7 @@ def systems_printed(result: Mapping[str, Mapping[str, Any]]) -> list[str]:
                 source,
                 str(agreement["n_systems"]),
                 str(agreement["n_contexts"]),
-                *(_system_figure(agreement[key]) for key in (*_METHODS, "pairwise_accuracy", "soft_pairwise_accuracy")),
+                *(_system_figure(agreement[key]) for key in (*METHODS, "pairwise_accuracy", "soft_pairwise_accuracy")),
                 "undefined" if ties["acc_eq"] is None else f"{share(ties['acc_eq'])} ({ties['epsilon']:.3g})",
                 VERDICTS[agreement["verdict"]],
             )

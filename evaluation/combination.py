@@ -33,6 +33,7 @@ from evaluation.metric_agreement import JudgedReplies, MetricAgreement, judge, j
 from evaluation.metrics.base import Metric
 from evaluation.metrics.replies import Progress
 from evaluation.metrics.text_cache import TextCache
+from evaluation.stats.constants import MOST_NUMBERS, SCORE_LEVEL
 from evaluation.stats.correlation import effective_units_of_cells, few_carry, is_constant, ranks, weighted_correlations
 from evaluation.stats.resampling import jackknife_half, leave_one_out_values
 
@@ -41,8 +42,6 @@ PENALTIES = (0.01, 0.1, 1.0, 10.0)
 """Candidate penalties, relative to a sum of squares of 1 for every data set and metric."""
 FEWEST_SETS = 3
 """Minimum number of data sets: one is left out, and another is left out to choose the penalty."""
-_LEVEL = 0.95
-_BLOCK = 4_000_000  # maximum number of values in memory
 _ROUNDING = 1e-9
 """Tolerance within which coefficients count as equal."""
 
@@ -382,8 +381,8 @@ def _gain(
         _leave_out_contexts(dataset, combined_set.best, scores, method) / n
         for dataset, combined_set, scores in zip(sets, combined_sets, predicted, strict=True)
     ]
-    reach = float(stdtrit(n - 1, 0.5 + _LEVEL / 2) * spread)
-    half = float(np.hypot(reach, jackknife_half(leave_one_out, _LEVEL) or 0.0))
+    reach = float(stdtrit(n - 1, 0.5 + SCORE_LEVEL / 2) * spread)
+    half = float(np.hypot(reach, jackknife_half(leave_one_out, SCORE_LEVEL) or 0.0))
     return Gain(float(combined.mean()), float(best.mean()), max(gain - half, -2.0), min(gain + half, 2.0))
 
 
@@ -427,4 +426,4 @@ def _leave_out_contexts(dataset: ScoredSet, best: str, predicted: np.ndarray, me
             scores[is_defined], dataset.human[is_defined], weights[:, is_defined], method
         )
 
-    return leave_one_out_values(gains, len(names), max(1, _BLOCK // len(codes)))
+    return leave_one_out_values(gains, len(names), max(1, MOST_NUMBERS // len(codes)))

@@ -66,7 +66,7 @@ def _numbered(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-_SIDES = {"first": 1, "same": 0, "second": -1}
+ANSWER_NUMBERS = {"first": 1, "same": 0, "second": -1}
 
 
 def _right_answers(value: Any) -> Any:
@@ -80,7 +80,7 @@ def _right_answers(value: Any) -> Any:
             raise ValueError("low and high must be whole numbers, low not above high")
         return list(range(low, high + 1))
     answers = value if isinstance(value, list | tuple) else [value]
-    return [_SIDES.get(answer, answer) if isinstance(answer, str) else answer for answer in answers]
+    return [ANSWER_NUMBERS.get(answer, answer) if isinstance(answer, str) else answer for answer in answers]
 
 
 RightAnswers = Annotated[

@@ -33,11 +33,11 @@ from evaluation.metrics.judge import (
     lines,
 )
 from evaluation.metrics.verdicts import NO_LETTER
+from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.correlation import Correlation, correlate
 from evaluation.stats.means import SHARE, Interval, mean_interval
 
 NO_SECOND = "it has no second reply to compare with"
-_LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class JudgedPairs:
     def position_bias(self) -> Interval:
         """Mean preference for the reply shown first minus .5, clustered by context."""
         values = [pair.first_place - 0.5 for pair in self.pairs]
-        return mean_interval(values, [pair.context for pair in self.pairs], _LEVEL, scale=(-0.5, 0.5))
+        return mean_interval(values, [pair.context for pair in self.pairs], SCORE_LEVEL, scale=(-0.5, 0.5))
 
     @property
     def changed(self) -> Interval:
@@ -114,7 +114,7 @@ class JudgedPairs:
         Clustered by context.
         """
         values = [float(pair.changed) for pair in self.pairs]
-        return mean_interval(values, [pair.context for pair in self.pairs], _LEVEL, scale=SHARE)
+        return mean_interval(values, [pair.context for pair in self.pairs], SCORE_LEVEL, scale=SHARE)
 
     @property
     def n_changed(self) -> int:

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.findings import Reason
+from evaluation.stats.constants import MOST_NUMBERS, SCORE_LEVEL
 from evaluation.stats.correlation import effective_units_of_cells, few_carry, is_constant, ranks, weighted_correlations
 from evaluation.stats.resampling import jackknife_half, leave_one_out_values
 
@@ -29,8 +30,6 @@ AGAINST = ("pearson", "spearman")
 MEAN = "mean"
 """Name of the mean of the two coefficients, as in GRADE's paper."""
 NO_CELL = "no cell has three replies with different scores by both columns and by people"
-_LEVEL = 0.95
-_BLOCK = 4_000_000  # maximum number of values in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +139,7 @@ def compare_paired(
             _differences(ours, theirs, human, contexts, _of_source(rows_by_cell, source), methods)
             for source in dict.fromkeys(source for source, _model in rows_by_cell)
         ]
-        half = jackknife_half([leave_one_out / len(rows_by_cell) for _total, leave_one_out in parts], _LEVEL)
+        half = jackknife_half([leave_one_out / len(rows_by_cell) for _total, leave_one_out in parts], SCORE_LEVEL)
         few = _few_carry([*ours, *theirs, human], contexts, rows_by_cell, methods)
         low = high = None
         if half is not None and few is None:
@@ -213,7 +212,7 @@ def _differences(
         return totals
 
     total = differences(np.ones((1, len(names))))
-    return float(total[0]), leave_one_out_values(differences, len(names), max(1, _BLOCK // len(rows)))
+    return float(total[0]), leave_one_out_values(differences, len(names), max(1, MOST_NUMBERS // len(rows)))
 
 
 def _coefficient(x: np.ndarray, y: np.ndarray, method: str) -> float:

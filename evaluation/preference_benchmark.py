@@ -28,13 +28,13 @@ from evaluation.metrics.registry import metric_and_columns
 from evaluation.metrics.replies import Progress, ReplyMetric, item_scores
 from evaluation.metrics.text_cache import TextCache
 from evaluation.number_format import share, span
+from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.correlation import Correlation, correlate
 from evaluation.stats.means import NO_VALUE, ONE_GROUP, SHARE, Interval, mean_interval, mean_spread
 from evaluation.stats.resampling import NO_DISAGREEMENT
 from evaluation.stats.zscores import rater_codes
 from evaluation.tables import Level
 
-LEVEL = 0.95
 NOT_CHOSEN = "there is no choice for the pair"
 NOBODY_SAID = "no participant answered this question about the pair"
 ALWAYS_TIED = Reason("always_tied", "one of the two always answered that they are equal")
@@ -199,7 +199,7 @@ def _share(values: np.ndarray, groups: np.ndarray, things: np.ndarray | None = N
     """
     if not len(values):
         return Interval(None, None, None, 0, ALWAYS_TIED)
-    return mean_interval(values, groups, LEVEL, scale=SHARE, things=things)
+    return mean_interval(values, groups, SCORE_LEVEL, scale=SHARE, things=things)
 
 
 def _kappa(tables: np.ndarray, raters: np.ndarray, contexts: np.ndarray) -> Interval:
@@ -226,7 +226,7 @@ def _kappa(tables: np.ndarray, raters: np.ndarray, contexts: np.ndarray) -> Inte
         return Interval(value, None, None, n, ONE_GROUP)
     from scipy.special import stdtrit
 
-    half = float(stdtrit(spread.df, 0.5 + LEVEL / 2)) * float(np.sqrt(spread.variance))
+    half = float(stdtrit(spread.df, 0.5 + SCORE_LEVEL / 2)) * float(np.sqrt(spread.variance))
     if not half or not -1 < value < 1:
         return Interval(value, None, None, n, NO_DISAGREEMENT)
     ends = np.tanh(np.arctanh(value) + np.array([-1, 1]) * half / (1 - value**2))

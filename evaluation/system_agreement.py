@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 
 from evaluation.findings import Reason
+from evaluation.stats.constants import MOST_NUMBERS, SCORE_LEVEL
 from evaluation.stats.correlation import METHODS, permutations, rowwise, undefined_reason
 from evaluation.stats.resampling import FEWEST_ITEMS, few_for_interval, interval_of_draws
 from evaluation.stats.systems import (
-    BLOCK,
     N_PERMUTATIONS,
     SystemCells,
     SystemPairs,
@@ -41,7 +41,6 @@ from evaluation.stats.systems import (
 )
 
 N_RESAMPLES = 1000
-LEVEL = 0.95
 FEWEST_SYSTEMS = 3
 """Minimum number of systems for a correlation."""
 FEWEST_FOR_VERDICT = 5
@@ -148,7 +147,7 @@ class SystemAgreement:
         """`better_than_chance`, `not_shown` or, with few systems, `not_known`."""
         if self.p is None or len(self.means) < FEWEST_FOR_VERDICT:
             return "not_known"
-        return "better_than_chance" if self.p <= 1 - LEVEL else "not_shown"
+        return "better_than_chance" if self.p <= 1 - SCORE_LEVEL else "not_shown"
 
     def to_json(self) -> dict[str, Any]:
         """Return all statistics, with reasons for undefined ones."""
@@ -236,7 +235,7 @@ def _interval(value: float, draws: np.ndarray, n_contexts: int, lowest: float) -
     Args:
         lowest: lowest possible value; the highest is 1.
     """
-    ends = interval_of_draws(draws, n_contexts, LEVEL)
+    ends = interval_of_draws(draws, n_contexts, SCORE_LEVEL)
     if ends is None:
         return None
     twice = 2 * (float(np.nanmean(draws)) - value)
@@ -247,7 +246,7 @@ def _interval(value: float, draws: np.ndarray, n_contexts: int, lowest: float) -
 def _draws(cells: SystemCells, pairs: SystemPairs, weights: np.ndarray) -> dict[str, np.ndarray]:
     """Return each statistic under (B, contexts) weights, (B,); NaN if undefined."""
     people, metric = cells.means(weights)
-    step = max(1, BLOCK // max(1, len(pairs.first)))
+    step = max(1, MOST_NUMBERS // max(1, len(pairs.first)))
     soft, hard = [], []
     for start in range(0, len(weights), step):
         (people_differences, p_people), (metric_differences, p_metric) = (
@@ -363,7 +362,7 @@ def compare_on_systems(
 
     (our_accuracy,), (their_accuracy,) = soft(values[1:2]), soft(values[2:])
     swaps = choices_of(n_cells, np.random.default_rng(seed)).astype(bool)
-    step = max(1, BLOCK // (values[0].size + pairs.shared.size))
+    step = max(1, MOST_NUMBERS // (values[0].size + pairs.shared.size))
     reached = 0
     for start in range(0, len(swaps), step):
         swap = np.zeros((len(swaps[start : start + step]), *has_cell.shape), dtype=bool)

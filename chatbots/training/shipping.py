@@ -7,16 +7,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from chatbots.checkpoints import CheckpointError, Manifest, checkpoint_load, checkpoint_manifest, checkpoint_write
+from chatbots.checkpoints import (
+    CARD,
+    SHIPPED_MAX_BYTES,
+    CheckpointError,
+    Manifest,
+    checkpoint_load,
+    checkpoint_manifest,
+    checkpoint_write,
+)
 from chatbots.encoders.ei_encoders import GOEMOTIONS, reads_encoders
 from chatbots.encoders.sentence import PCA
 from chatbots.training.config import EVERYDAY, WITH_LATENTS, CorpusConfig, TrainingConfig
 from chatbots.training.held_out import table_3, version_name
 from chatbots.training.loop import BEST_FOLDER
 
-MAX_BYTES = 16_000_000
-"""Maximum size of weights and vocabulary together, to keep the repository small."""
-CARD = "CARD.md"
 IGNORED_KL = 0.02
 """KL in nats per token below which the card calls the latent variables ignored; the minimum in Table 3 is .167."""
 
@@ -52,9 +57,9 @@ def ship(training: Path, folder: Path, config: TrainingConfig, command: str) -> 
     for name, data in bot_files.items():
         (folder / name).write_bytes(data)
     n_bytes = sum(path.stat().st_size for path in folder.iterdir())
-    if n_bytes > MAX_BYTES:
+    if n_bytes > SHIPPED_MAX_BYTES:
         raise CheckpointError(
-            f"{folder} has {n_bytes:,} bytes, more than {MAX_BYTES:,}; lower data.max_words or the sizes"
+            f"{folder} has {n_bytes:,} bytes, more than {SHIPPED_MAX_BYTES:,}; lower data.max_words or the sizes"
         )
     start_manifest = None
     if config.start.weights:

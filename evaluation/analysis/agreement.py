@@ -36,6 +36,7 @@ from evaluation.stats.agreement import (
     undefined,
 )
 from evaluation.stats.agreement import rating_table as items_by_raters
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.icc import icc
 from evaluation.stats.means import SHARE, Interval, mean_interval
 from evaluation.tables import number_or_reason, text_table, to_plain
@@ -399,10 +400,6 @@ def _cohen(part: Ratings, key: str, level: Level, shared: int) -> tuple[Agreemen
     return median, len(pairs.kappas)
 
 
-LEVEL = 0.90
-"""Confidence level of the intervals."""
-
-
 @dataclass(frozen=True, slots=True)
 class OwnAgreement:
     """Share of answers that raters repeated on the same item.
@@ -423,7 +420,7 @@ def own_agreement(
     second: Sequence[float] | np.ndarray,
     people: Sequence[object],
     *,
-    level: float = LEVEL,
+    level: float = RATING_LEVEL,
     width: float | None = None,
 ) -> OwnAgreement:
     """Compare the first and second answers of several people.

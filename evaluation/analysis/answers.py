@@ -16,6 +16,7 @@ import numpy as np
 from evaluation.findings import Reason
 from evaluation.number_format import figure, share, span
 from evaluation.ratings import MEAN_KEY, RatingDimension, Ratings
+from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.means import SHARE, mean_interval, wilson
 from evaluation.tables import text_table, to_plain
 
@@ -185,9 +186,6 @@ def _mean_difference(ordered: np.ndarray) -> float:
     return float((weights * ordered).sum() / (n * (n - 1) / 2))
 
 
-LEVEL = 0.95
-
-
 @dataclass(frozen=True, slots=True)
 class OptionApproval:
     """One option.
@@ -242,7 +240,7 @@ class Approval:
             for option in self.options
         ]
         title = f"Choices of {self.n_people:,} participants"
-        return text_table(title, ["option", "share", f"{LEVEL:.0%}", "weight", "n"], rows)
+        return text_table(title, ["option", "share", f"{SCORE_LEVEL:.0%}", "weight", "n"], rows)
 
     def __repr__(self) -> str:
         return self.summary()
@@ -256,7 +254,7 @@ def softmax_weights(shares: Mapping[str, float]) -> dict[str, float]:
     return dict(zip(shares, (float(weight) for weight in raw), strict=True))
 
 
-def approval(chosen: np.ndarray, options: Sequence[str], *, level: float = LEVEL) -> Approval:
+def approval(chosen: np.ndarray, options: Sequence[str], *, level: float = SCORE_LEVEL) -> Approval:
     """Return the share of people who chose each option.
 
     Args:

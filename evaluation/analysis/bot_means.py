@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from evaluation.analysis.levels import USUAL_LEVEL, interval_level
+from evaluation.analysis.levels import interval_level
 from evaluation.number_format import BY_TUPLE, figure, span
 from evaluation.ratings import MEAN_KEY, Ratings
 from evaluation.stats.conditions import mean_within, shared_conditions
@@ -17,9 +17,6 @@ from evaluation.stats.gls import label_codes
 from evaluation.stats.means import NO_SCALE, Interval
 from evaluation.stats.sequential import mean_always
 from evaluation.tables import number_or_reason, text_table
-
-LEVEL = USUAL_LEVEL
-"""Confidence level of the intervals of means."""
 
 
 def within_conditions(ratings: Ratings) -> Ratings:

@@ -17,10 +17,11 @@ from typing import Any, cast
 import numpy as np
 
 from chatbots.text import quote
-from evaluation.analysis.bot_means import LEVEL, bot_means
+from evaluation.analysis.bot_means import bot_means
 from evaluation.findings import Reason
 from evaluation.ratings import Ratings
 from evaluation.stats.agreement import AgreementEstimate, krippendorff_alpha, rating_table, undefined
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.means import Interval, mean_interval
 from evaluation.stats.resampling import (
     FEWEST_ITEMS,
@@ -97,7 +98,10 @@ def error_results(ratings: Ratings, spans: Sequence[Sequence[ErrorSpan]], texts:
         spans, texts: (k,) errors marked in each rating, and the rated reply.
     """
     scores, words = ratings.values(SCORE), np.array([len(re.findall(r"\S+", text)) for text in texts], dtype=float)
-    means, shared = bot_means(ratings, level=LEVEL), ratings.conversation if ratings.shared is None else ratings.shared
+    means, shared = (
+        bot_means(ratings, level=RATING_LEVEL),
+        ratings.conversation if ratings.shared is None else ratings.shared,
+    )
     bots = []
     for bot in sorted(ratings.bots):
         of_bot = ratings.bot == bot
@@ -126,7 +130,7 @@ def _per_100_words(scores: np.ndarray, words: np.ndarray, raters: np.ndarray, re
     """
     ratio = scores.sum() / max(words.sum(), 1.0)
     linear = ratio + (scores - ratio * words) / max(words.mean(), 1.0)
-    interval = mean_interval(100 * linear, raters.astype(str), LEVEL, things=replies.astype(str))
+    interval = mean_interval(100 * linear, raters.astype(str), RATING_LEVEL, things=replies.astype(str))
     high = None if interval.high is None else min(interval.high, 0.0)
     return Interval(interval.mean, interval.low, high, interval.n, interval.reason)
 

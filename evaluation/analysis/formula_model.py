@@ -15,6 +15,7 @@ from evaluation.formats.tables import is_missing
 from evaluation.number_format import figure, p_value, pluralise, share, span
 from evaluation.ratings import Ratings
 from evaluation.stats.comparisons import Comparison, holm, is_equal
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.effect_sizes import Effect, EffectSizes
 from evaluation.stats.formulas import Design, Formula, make_design, parse_formula
 from evaluation.stats.means import NO_SCALE
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
 
 Kind = Literal["linear", "ordinal"]
 KINDS: tuple[Kind, ...] = ("linear", "ordinal")
-LEVEL = 0.90
-"""Confidence level of all intervals."""
 RESPONSE = "y"
 """Column of the headline score."""
 BASIC = ("bot", "rater", "item", "conversation")
@@ -144,7 +143,7 @@ class FormulaModel:
     n_dropped: int = 0
     converged: bool = False
     reason: Reason | None = None
-    level: float = LEVEL
+    level: float = RATING_LEVEL
     differences: tuple[LevelDifference, ...] = ()
     smallest: float | None = None
     merged: tuple[str, ...] = ()

@@ -21,11 +21,10 @@ from evaluation.number_format import figure, share, span
 from evaluation.ratings import Ratings
 from evaluation.stats.agreement import MOST_PAIRS
 from evaluation.stats.agreement import rating_table as items_by_raters
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.means import SHARE, Interval, MeanSpread, interval_ends, mean_interval
 from evaluation.tables import text_table, to_plain
 
-LEVEL = 0.90
-"""Confidence level of the intervals of means, as for bots."""
 _NONE = 1e-18
 """Share of the squared scale width below which a variance counts as a rounding error."""
 LEAST_SHARED = 5
@@ -119,7 +118,7 @@ class ItemMeans:
             else f"two raters: r = {share(bound.average)}, at most {share(bound.highest)}"
         )
         title = f"{self.n_items:,} items on {first.dimension}"
-        return text_table(title, ["item", "model", "mean", f"{LEVEL:.0%}", "n"], rows, foot)
+        return text_table(title, ["item", "model", "mean", f"{RATING_LEVEL:.0%}", "n"], rows, foot)
 
     def __repr__(self) -> str:
         return self.summary()
@@ -182,7 +181,7 @@ def _ends(
         return None, None
     variance = squares / (n - 1) / n
     spread = MeanSpread(variance if variance > _NONE * (scale[1] - scale[0]) ** 2 else 0.0, n - 1, n)
-    return interval_ends(mean, spread, LEVEL, bounds) or (None, None)
+    return interval_ends(mean, spread, RATING_LEVEL, bounds) or (None, None)
 
 
 def human_bound(

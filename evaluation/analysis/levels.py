@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from evaluation.stats.comparisons import ORDER_ALPHA
+from evaluation.stats.constants import RATING_LEVEL
 
 NEW_STUDIES = 0.95
 """Confidence level of new studies; their tests are at .05."""
-USUAL_LEVEL = 0.90
-"""Confidence level of intervals without a setting."""
 MODEL_ALPHA = 0.05
 """Confidence level of model tests without a setting."""
 
 
 def interval_level(level: float | None) -> float:
     """Return the confidence level of intervals; None means no setting."""
-    return USUAL_LEVEL if level is None else level
+    return RATING_LEVEL if level is None else level
 
 
 def order_alpha(level: float | None) -> float:

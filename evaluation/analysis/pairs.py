@@ -27,12 +27,12 @@ from evaluation.ratings import SMALLEST_SHARE
 from evaluation.stats.agreement import USUAL_SHARED, AgreementEstimate, pairwise_kappa, rating_table
 from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
 from evaluation.stats.comparisons import ONE_JUDGEMENT, Comparison, is_equal
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.means import NO_VALUE, SHARE, Interval, mean_interval
 from evaluation.stats.sequential import mean_always
 from evaluation.stats.zscores import rater_codes
 from evaluation.tables import text_table, to_plain
 
-LEVEL = 0.90
 MOST_PAIRS = 300
 """Maximum number of rater pairs for the median kappa; a sample is drawn if there are more."""
 _N_BOOTSTRAP = 1000
@@ -127,7 +127,7 @@ class PairResults:
     kappas: tuple[Kappa, ...]
     strengths: BradleyTerry
     held: BradleyTerry | None
-    level: float = LEVEL
+    level: float = RATING_LEVEL
     is_collecting: bool = False
     test: Test = "fixed"
     smallest_difference: float = 2 * SMALLEST_SHARE

@@ -39,6 +39,7 @@ from evaluation.plots.svg import Plot
 from evaluation.ratings import SMALLEST_SHARE, rater_named
 from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
 from evaluation.stats.comparisons import Comparison, preferences_fixed
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.sequential import RATERS, Preference, preferences_always
 from evaluation.stats.zscores import is_unknown
 from evaluation.tables import text_table, to_plain
@@ -242,8 +243,6 @@ def _doublings(first: Sequence[int], second: Sequence[int]) -> np.ndarray:
     return np.asarray(np.log2((1 + a) / (1 + b)))
 
 
-LEVEL = 0.90
-"""Confidence level of all intervals; two bots differ significantly if Holm's p is below 1 − level."""
 _OUTCOMES: Mapping[str, float] = {
     "first": 1.0,
     "second": 0.0,
@@ -267,7 +266,7 @@ class Ranking:
     """
 
     fit: BradleyTerry
-    level: float = LEVEL
+    level: float = RATING_LEVEL
 
     @property
     def order(self) -> tuple[str, ...]:
@@ -347,7 +346,11 @@ def _rank(best: int, worst: int) -> str:
 
 
 def rank(
-    judgements: pd.DataFrame | str | Path, *, place: bool = False, controls: Sequence[str] = (), level: float = LEVEL
+    judgements: pd.DataFrame | str | Path,
+    *,
+    place: bool = False,
+    controls: Sequence[str] = (),
+    level: float = RATING_LEVEL,
 ) -> Ranking:
     """Rank bots by pairwise preferences.
 

@@ -28,6 +28,7 @@ from evaluation.analysis.comparisons import Units, units_of
 from evaluation.findings import Reason
 from evaluation.number_format import figure, span
 from evaluation.ratings import Ratings
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.gls import label_codes
 from evaluation.stats.means import ALL_ALIKE
 from evaluation.stats.zscores import rater_codes
@@ -164,7 +165,6 @@ def _variance(values: np.ndarray, groups: np.ndarray, n_lost: int) -> float:
     return float((sums**2).sum() / len(values) ** 2 * len(sums) / (len(sums) - n_lost))
 
 
-LEVEL = 0.90
 NOTHING = 0.01
 """Minimum share of the variance that counts as a gain."""
 UNLIKE = 2.5
@@ -287,7 +287,7 @@ def powered_means(
     predicted: Sequence[float] | np.ndarray,
     *,
     predictor: str,
-    level: float = LEVEL,
+    level: float = RATING_LEVEL,
 ) -> PoweredMeans:
     """Return prediction-powered means of all bots for the leading question.
 
@@ -309,7 +309,7 @@ def powered_by(
     bots: Sequence[str],
     predicted: Mapping[str, Sequence[float] | np.ndarray],
     *,
-    level: float = LEVEL,
+    level: float = RATING_LEVEL,
 ) -> dict[str, PoweredMeans]:
     """Return `powered_means` for each of several predictors.
 

@@ -16,14 +16,12 @@ from evaluation.analysis.agreement import RaterAgreement, rater_agreement
 from evaluation.findings import Reason
 from evaluation.number_format import figure, share, span
 from evaluation.ratings import Ratings
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.correlation import Correlation, correlate
 from evaluation.stats.means import Interval, mean_interval
 from evaluation.stats.rater_filters import RULES, RaterVerdict, Thresholds, screen_raters
 from evaluation.stats.zscores import MIN_RATINGS, rater_zscores
 from evaluation.tables import text_table, to_plain
-
-LEVEL = 0.90
-"""Confidence level of the intervals of means."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +175,9 @@ def own_scales(ratings: Ratings) -> OwnScales:
     bots = []
     for bot, mean in _means(ratings):
         of_bot = ratings.bot == bot
-        interval = mean_interval(of_ratings[of_bot], ratings.unit[of_bot], LEVEL, things=_things(ratings, of_bot))
+        interval = mean_interval(
+            of_ratings[of_bot], ratings.unit[of_bot], RATING_LEVEL, things=_things(ratings, of_bot)
+        )
         bots.append(ScaledBot(bot, mean, interval))
     ranked = [b for b in bots if b.own.mean is not None and b.bot not in ratings.controls]
     order = correlate(
@@ -261,7 +261,7 @@ def _screen_bot(ratings: Ratings, bot: str, mean: float, flagged: Collection[str
     bad = of_bot & np.array([rater in flagged for rater in ratings.rater], dtype=bool)
     good = of_bot & ~bad
     unflagged_mean = mean_interval(
-        values[good], ratings.unit[good], LEVEL, scale=ratings.bounds(), things=_things(ratings, good)
+        values[good], ratings.unit[good], RATING_LEVEL, scale=ratings.bounds(), things=_things(ratings, good)
     )
     by_flagged = float(values[bad].mean()) if bad.any() else None
     return ScreenedBot(bot, mean, int(of_bot.sum()), unflagged_mean, by_flagged, int(bad.sum()))
@@ -298,7 +298,7 @@ def _own_summary(scales: OwnScales) -> str:
     rho = share(scales.order.r) if scales.order is not None else "–"
     title = f"On each rater's own scale: {scales.n_raters:,} raters with at least {scales.least}"
     foot = f"{scales.n_used:,} of {scales.n_ratings:,} ratings; order of the bots: ρ = {rho}"
-    return text_table(title, ["bot", "mean", "z", f"{LEVEL:.0%}", "n"], rows, foot)
+    return text_table(title, ["bot", "mean", "z", f"{RATING_LEVEL:.0%}", "n"], rows, foot)
 
 
 def _screening_summary(screening: Screening) -> str:

@@ -18,12 +18,11 @@ from evaluation.findings import Finding, Reason, finding
 from evaluation.number_format import figure, probability, share, span
 from evaluation.ratings import MEAN_KEY, RatingDimension, Ratings
 from evaluation.stats.anova import Anova, anova, sum_of_ratings
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.mixed import MixedModel, mixed_model
 from evaluation.stats.ordinal import OrdinalModel, ordinal_model
 from evaluation.tables import text_table, to_plain
 
-LEVEL = 0.90
-"""Confidence level of all intervals."""
 ALPHA = MODEL_ALPHA
 """Significance level of effects in the analysis of variance, and of the test of proportional odds."""
 MOST_FACTORS = 3
@@ -88,7 +87,7 @@ class RatingModels:
     rounded: bool
     n_raters: int
     n_unnamed: int
-    level: float = LEVEL
+    level: float = RATING_LEVEL
     alpha: float = ALPHA
 
     @property

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from evaluation.analysis.comparisons import Test, compare
-from evaluation.analysis.pairs import LEVEL, Kappa, PairResults, judge_pairs, kappa_of
+from evaluation.analysis.pairs import Kappa, PairResults, judge_pairs, kappa_of
 from evaluation.analysis.pairwise_preference import PairJudgements, sign_of
 from evaluation.findings import Reason
 from evaluation.number_format import share, span
 from evaluation.ratings import Ratings
 from evaluation.stats.agreement import USUAL_SHARED
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.means import Interval
 from evaluation.tables import text_table, to_plain
 
@@ -74,7 +75,7 @@ class ProtocolComparison:
     rows: tuple[ProtocolPair, ...]
     one_turn: tuple[Kappa, ...]
     interactive: tuple[Kappa, ...]
-    level: float = LEVEL
+    level: float = RATING_LEVEL
     tests: tuple[Test, Test] = ("fixed", "fixed")
 
     @property
@@ -125,7 +126,7 @@ def compare_protocols(
     same: Mapping[str, str],
     *,
     results: PairResults | None = None,
-    level: float = LEVEL,
+    level: float = RATING_LEVEL,
     seed: int = 0,
     shared: int = USUAL_SHARED,
 ) -> ProtocolComparison:

@@ -18,9 +18,10 @@ import numpy as np
 from evaluation.findings import Reason
 from evaluation.number_format import figure, probability, span
 from evaluation.stats.comparisons import holm
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.correlation import is_constant
 from evaluation.stats.gls import label_codes
-from evaluation.stats.trajectories import LEVEL, N_EXTREME, Course, Difference, course, difference_of_means, extremes
+from evaluation.stats.trajectories import N_EXTREME, Course, Difference, course, difference_of_means, extremes
 from evaluation.stats.zscores import rater_codes
 
 if TYPE_CHECKING:
@@ -144,7 +145,7 @@ class TrajectoryResult:
 
     grouping: Grouping
     measures: tuple[TrajectoryMeasure, ...]
-    level: float = LEVEL
+    level: float = RATING_LEVEL
     n_people: int | None = None
 
     def to_json(self) -> dict[str, Any]:
@@ -337,7 +338,7 @@ def _test_difference(
         return None
     person = label_codes(rater_codes([people.get(pk) for group_means in means for pk in group_means]))
     whose = person[: len(first)], person[len(first) :]
-    return difference_of_means((first, second), whose, LEVEL, scale)
+    return difference_of_means((first, second), whose, RATING_LEVEL, scale)
 
 
 def _apply_correction(measure: TrajectoryMeasure, p_holm: float | None) -> TrajectoryMeasure:
@@ -346,7 +347,7 @@ def _apply_correction(measure: TrajectoryMeasure, p_holm: float | None) -> Traje
     if contrast is None:
         return measure
     direction: Direction = "none"
-    if p_holm is not None and p_holm < 1 - LEVEL:
+    if p_holm is not None and p_holm < 1 - RATING_LEVEL:
         direction = "higher" if (contrast.difference or 0) > 0 else "lower"
     return replace(measure, contrast=replace(contrast, p_holm=p_holm, direction=direction))
 

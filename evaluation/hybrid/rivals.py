@@ -19,6 +19,7 @@ from evaluation.hybrid.calibration import q_squared
 from evaluation.hybrid.features import Design, column_means
 from evaluation.hybrid.gaussian_process_folds import FoldMeans, fold_means
 from evaluation.hybrid.rating_noise import RatingNoise
+from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.correlation import rowwise
 
 LENGTH_RIVALS = {
@@ -27,7 +28,6 @@ LENGTH_RIVALS = {
     "log_turns_and_words": ("log_n_turns", "log_words_user"),
 }
 """Columns of each rival; each column is a block."""
-LEVEL = 0.95
 FEWEST_BOTS_COMPARED, FEWEST_BOTS = 3, 5
 _LEAST = 1e-18
 """Minimum squared error relative to the other's, because JSON has no infinity."""
@@ -98,7 +98,7 @@ def error_ratio(predicted: np.ndarray, rival: np.ndarray, human: np.ndarray) -> 
     if n < FEWEST_BOTS:
         return ErrorRatio(value, None, None)
     free = n - LOST_DEGREES
-    t = float(stats.t.ppf((1 + LEVEL) / 2, free))
+    t = float(stats.t.ppf((1 + SCORE_LEVEL) / 2, free))
     times = float(
         np.exp(0.5 * np.arccosh(1 + 2 * t**2 * max(0.0, 1 - cross_error**2 / fit_error / rival_error) / free))
     )

@@ -16,11 +16,11 @@ import numpy as np
 from evaluation.analysis.agreement import OwnAgreement, own_agreement
 from evaluation.judges.gold import GoldSet, bot_text
 from evaluation.judges.scoring import MOST_REPEATED, JudgeScores, model_family
+from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.correlation import effective_units, few_carry, is_constant, ranks
 from evaluation.stats.resampling import FEWEST_UNITS, freedom_of
 
 Over = Literal["contexts and raters", "contexts"]
-LEVEL = 0.95
 _MOST_GROUPS = 200
 _MARKS = re.compile(r"^\s{0,3}(#{1,6}\s|[-*+]\s|\d+[.)]\s|>\s|```)|\*\*\S|__\S|`\S|\[[^\]]+\]\(|^\|.*\|", re.MULTILINE)
 NO_INTERVAL = "no interval: the contexts are too few or too similar to estimate the error"
@@ -134,7 +134,7 @@ def _interval(
     varied = [(part, square) for part, square in zip(parts[:2], squares, strict=False) if square > 0]
     terms = [(square, freedom_of(part - part.mean())) for part, square in varied]
     free = sum(square for square, _df in terms) ** 2 / sum(square**2 / df for square, df in terms)
-    half = float(stdtrit(free, 0.5 + LEVEL / 2)) * variance**0.5
+    half = float(stdtrit(free, 0.5 + SCORE_LEVEL / 2)) * variance**0.5
     ends = np.tanh(np.arctanh(value) + np.array([-half, half])) if fisher else value + np.array([-half, half])
     return JudgeEstimate(value, float(ends[0]), float(ends[1]), n, over)
 
@@ -211,7 +211,7 @@ def consistency_of(gold: GoldSet, judge_scores: JudgeScores) -> tuple[OwnAgreeme
     first, second = judge_scores.scores[0, :MOST_REPEATED], judge_scores.scores[-1, :MOST_REPEATED]
     if len(judge_scores.scores) < 2 or not np.isfinite(first + second).any():
         return None, FIXED if judge_scores.is_fixed else "no instance was scored twice"
-    return own_agreement(first, second, gold.contexts[:MOST_REPEATED], level=LEVEL, width=gold.width), ""
+    return own_agreement(first, second, gold.contexts[:MOST_REPEATED], level=SCORE_LEVEL, width=gold.width), ""
 
 
 def confusion_of(gold: GoldSet, scores: np.ndarray) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.judges.agreement import LEVEL
 from evaluation.judges.gold import GoldSet
 from evaluation.judges.scoring import MOST_REPEATED, judge_identity, score_gold
 from evaluation.metrics.judge import JudgeMetric
 from evaluation.number_format import figure
+from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.means import mean_interval
 
 ROUNDING, FEWEST = 0.005, 10
@@ -82,7 +82,7 @@ def measure_drift(judge: JudgeMetric, gold: GoldSet, stored: Mapping[str, Any], 
     if (n := int(known.sum())) < FEWEST:
         return JudgeDrift(name, n, reason=f"only {n} instances have all scores; {FEWEST} are needed")
     beyond = (changed - repeated)[known]
-    ends = mean_interval(beyond, sample.context_codes[known], LEVEL)
+    ends = mean_interval(beyond, sample.context_codes[known], SCORE_LEVEL)
     is_above = ends.low > 0 if ends.low is not None else bool(np.ptp(beyond) == 0)
     drift, means = float(beyond.mean()), (float(changed[known].mean()), float(repeated[known].mean()))
     return JudgeDrift(name, n, *means, drift, ends.low, ends.high, is_above and drift > ROUNDING * gold.width)

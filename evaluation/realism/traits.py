@@ -14,6 +14,7 @@ from evaluation.findings import Reason
 from evaluation.realism.chats import LEAVING, LEAVING_TITLE, QUANTITIES, ChatTurns
 from evaluation.realism.persons import deal_persons, person_codes
 from evaluation.realism.result import Standing, Trait, TraitDistance
+from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.effect_sizes import Effect
 
 _Names = tuple[Trait, str, str, Literal["turn", "conversation"]]
@@ -23,7 +24,6 @@ CLOSE = 0.2
 N_SPLITS = 400
 N_LEVELS = 512
 """Maximum number of distinct values of a distribution; more are replaced by means of quantiles."""
-LEVEL = 0.95
 CONSTANT = Reason("people_constant", "all values are equal, so there is no unit of distance")
 UNDEFINED = Reason("no_values", "one side has no values")
 NOT_WITHIN = Reason("not_within_chats", "not measured: the turns belong to stored chats of fixed length")
@@ -150,8 +150,8 @@ def _distance(
     shares = shares_of(counts[0], bots[0], half)
     apart = wasserstein(shares, shares_of(counts[1], bots[1], simulated_half), grid) / unit
     halves = wasserstein(shares, shares_of(counts[0], bots[0], other_half), grid) / unit
-    low, high = np.quantile(apart, [(1 - LEVEL) / 2, (1 + LEVEL) / 2]).tolist()
-    usual, rare = float(halves.mean()), float(np.quantile(halves, LEVEL))
+    low, high = np.quantile(apart, [(1 - SCORE_LEVEL) / 2, (1 + SCORE_LEVEL) / 2]).tolist()
+    usual, rare = float(halves.mean()), float(np.quantile(halves, SCORE_LEVEL))
     distance = Effect(float(apart.mean()), low, high)
     return TraitDistance(*names, mean, simulated_mean, distance, usual, rare, judge_distance(low, high, usual))
 

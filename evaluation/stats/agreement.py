@@ -16,6 +16,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.findings import Reason
+from evaluation.stats.constants import MOST_NUMBERS
 from evaluation.stats.resampling import (
     FEWEST_ITEMS,
     NO_DISAGREEMENT,
@@ -29,7 +30,6 @@ from evaluation.stats.resampling import (
 
 FEWEST_RESAMPLED = 20
 """Minimum number of items for percentile intervals of a median; with fewer they were too narrow in simulations."""
-_BLOCK = 4_000_000  # maximum number of values in memory: 32 MB
 _TINY = 1e-12
 MOST_PAIRS = 1000
 """Maximum number of rater pairs compared; 4,000 raters would make 8 million pairs."""
@@ -472,7 +472,7 @@ def _with_interval(
         return replace(estimate, reason=few_for_interval(n_items))
     if not skewed and not has_other(n_other / n_ratings, n_items):
         return replace(estimate, reason=few_other(n_other, n_ratings))
-    leave_one_out = leave_one_out_values(statistic, n_items, max(1, _BLOCK // max(size, n_items)))
+    leave_one_out = leave_one_out_values(statistic, n_items, max(1, MOST_NUMBERS // max(size, n_items)))
     ends = jackknife_interval(value, leave_one_out, n_ratings / n_items, level, centred=centred)
     if ends is None:
         return replace(estimate, reason=NO_DISAGREEMENT)

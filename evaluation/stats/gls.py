@@ -31,6 +31,8 @@ from functools import cached_property
 
 import numpy as np
 
+from evaluation.stats.constants import MOST_NUMBERS
+
 TOP = 1 - 1e-7
 """Maximum raters' share of the variance in the search."""
 _SHARES = (np.arange(30) + 0.5) / 30
@@ -172,7 +174,6 @@ def rater_share(likelihood: Likelihood, level: float) -> tuple[float, float, flo
 
 MOST_SHARE = 0.999
 """Maximum share of variance between raters; a larger one changes no weight but costs precision."""
-_BLOCK = 4_000_000  # maximum number of values in memory
 _NONE = 1e-9
 """Share of a cluster's variance below which a remainder counts as 0."""
 _NO_ERROR = 1e-7
@@ -257,7 +258,7 @@ class RaterGls:
         It applies to the means of a rater's ratings of each bot times √n.
         """
         rows, _which, _n = self._patterns
-        step = max(1, _BLOCK // rows.shape[1] ** 2)
+        step = max(1, MOST_NUMBERS // rows.shape[1] ** 2)
         parts = [self._transform(rows[start : start + step]) for start in range(0, len(rows), step)]
         return np.concatenate(parts)
 

@@ -30,10 +30,10 @@ import numpy as np
 from evaluation.findings import Reason
 from evaluation.number_format import pluralise
 from evaluation.stats.comparisons import Comparison
+from evaluation.stats.constants import MOST_NUMBERS
 from evaluation.stats.mixed import few_bots, hotelling_test, wald_comparisons
 from evaluation.stats.zscores import rater_codes
 
-_BLOCK = 4_000_000  # maximum number of values in memory
 _NONE = 1e-9
 """Share below which the rest of a rater's score counts as 0, so that the rater alone determined a parameter."""
 
@@ -71,7 +71,7 @@ def clustered_scores(
     adjusted = np.empty_like(scores)
     trace, squares = np.zeros((2, n_contrasts))
     crossed = np.zeros((n_contrasts, n_parameters, n_parameters))
-    step = max(1, _BLOCK // (n_parameters * max(n_parameters, n_contrasts)))
+    step = max(1, MOST_NUMBERS // (n_parameters * max(n_parameters, n_contrasts)))
     for start in range(0, len(rows), step):
         part = slice(start, start + step)
         added = root.T @ np.tensordot(rows[part], informations, 1) @ root

@@ -20,11 +20,11 @@ from math import comb
 
 import numpy as np
 
+from evaluation.stats.constants import MOST_NUMBERS
+
 N_PERMUTATIONS = 1000
 FEWEST_CELLS = 3
 """Minimum number of contexts per system."""
-BLOCK = 4_000_000
-"""Maximum number of values in memory at once."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def permutation_p(cells: SystemCells, pairs: SystemPairs, rng: np.random.Generat
     """Return (columns, P) one-sided p-values, using the same permutations for all columns."""
     p_values = np.full((len(cells.values), len(pairs.first)), np.nan)
     shared_pairs = np.flatnonzero(pairs.is_shared)
-    step = max(1, BLOCK // N_PERMUTATIONS)
+    step = max(1, MOST_NUMBERS // N_PERMUTATIONS)
     signs = 1.0 - 2.0 * choices_of(cells.values.shape[1], rng) if len(shared_pairs) else np.zeros((0, 0))
     for part in (shared_pairs[start : start + step] for start in range(0, len(shared_pairs), step)):
         d = pairs.differences(cells.filled)[:, :, part]

@@ -28,6 +28,7 @@ import numpy as np
 
 from evaluation.findings import Reason
 from evaluation.number_format import Array, pluralise
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.gls import Gap, RaterGls, label_codes
 from evaluation.stats.means import MeanSpread, interval_ends, mean_interval, mean_spread
 from evaluation.stats.zscores import rater_codes
@@ -168,7 +169,6 @@ def _p_value(ends: Callable[[float], tuple[float, float]]) -> float:
 
 N_EXTREME = 100
 """Number of conversations per group in the paper."""
-LEVEL = 0.90
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ def course(
     rows: Sequence[Sequence[float | None]],
     people: Sequence[Any] | None = None,
     *,
-    level: float = LEVEL,
+    level: float = RATING_LEVEL,
     scale: tuple[float, float] | None = None,
 ) -> Course:
     """Return means by turn with the usual intervals of means (`intervals`).

@@ -8,13 +8,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from chatbots.checkpoints import WEIGHTS_FILE, CheckpointError
+from chatbots.checkpoints import CARD, SHIPPED_MAX_BYTES, WEIGHTS_FILE, CheckpointError
 from evaluation.models.grade_graph import LICENCE_BESIDE, WORDNET_LICENCE, has_wordnet
 from evaluation.training.checkpoint import CONCEPTNET, Checkpoint, MetricManifest, checkpoint_read, checkpoint_write
 
-MAX_BYTES = 16_000_000
-"""Maximum size of weights and files together, to keep the repository small."""
-CARD = "CARD.md"
 DOCS = {
     "grade": "docs/research/grade.md",
     "entailment": "docs/research/entailment.md",
@@ -71,8 +68,8 @@ def ship(training: Path, folder: Path, command: str) -> MetricManifest:
         raise CheckpointError(f"the config gives no licence for {unsaid[0]}; set data.corpora.licence")
     files = {name: checkpoint.file(name) for name in checkpoint.manifest.files if name != WEIGHTS_FILE}
     n_bytes = sum(map(len, files.values())) + checkpoint.manifest.weights_bytes // 2
-    if n_bytes > MAX_BYTES:
-        raise CheckpointError(f"{training} would take {n_bytes:,} bytes; at most {MAX_BYTES:,}")
+    if n_bytes > SHIPPED_MAX_BYTES:
+        raise CheckpointError(f"{training} would take {n_bytes:,} bytes; at most {SHIPPED_MAX_BYTES:,}")
     manifest = checkpoint_write(folder, restored(checkpoint), checkpoint.manifest, files, "float16")
     for name in APART:
         if name in files:

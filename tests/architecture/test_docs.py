@@ -88,7 +88,7 @@ def test_an_unknown_marker_is_refused() -> None:
 
 
 def _documents() -> list[Path]:
-    readmes = (ROOT / package / "README.md" for package in ("chatbots", "evaluation", "webapp"))
+    readmes = (ROOT / package / "README.md" for package in ("chatbots", "evaluation", "tests", "webapp"))
     return [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *readmes]
 
 
@@ -100,7 +100,10 @@ def test_links_in_the_documents_lead_somewhere(document: Path) -> None:
     assert missing == []
 
 
-PATH_IN_BACKTICKS = re.compile(r"`((?:[a-z_]+/)+[a-z_0-9]+\.(?:py|md|html|js|css|yaml|toml|csv))`")
+PATH_IN_BACKTICKS = re.compile(
+    r"`((?:[a-z_]+/)+[a-z_0-9]+\.(?:py|md|html|js|css|yaml|toml|csv))(?:: ([A-Za-z_]\w*(?:, [A-Za-z_]\w*)*))?`"
+)
+"""A file, and names of it: `studies/start_refusals.py: StartRefusal`."""
 
 
 def test_every_path_in_backticks_exists() -> None:
@@ -112,12 +115,22 @@ def test_every_path_in_backticks_exists() -> None:
     code = [path for path in files if path.suffix == ".py" and not {"tests", "migrations"} & set(path.parts)]
     texts = [path for path in (*_documents(), *code) if path.name != "CHANGELOG.md"]
     named = [
-        (str(path.relative_to(ROOT)), name)
+        (str(path.relative_to(ROOT)), file, names)
         for path in texts
-        for name in PATH_IN_BACKTICKS.findall(path.read_text("utf-8"))
+        for file, names in PATH_IN_BACKTICKS.findall(path.read_text("utf-8"))
+        if not file.startswith("var/")
     ]
     assert len(named) > 100
-    assert [(path, name) for path, name in named if name not in endings and not name.startswith("var/")] == []
+    assert [(path, file) for path, file, _names in named if file not in endings] == []
+    missing = [
+        (path, file, name)
+        for path, file, names in named
+        for name in re.findall(r"\w+", names)
+        if not any(
+            re.search(rf"\b{name}\b", home.read_text("utf-8")) for home in files if str(home).endswith(f"/{file}")
+        )
+    ]
+    assert missing == [], "the file has no such name"
 
 
 def test_every_command_and_make_target_in_the_documents_exists() -> None:

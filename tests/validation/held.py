@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from evaluation.stats.trajectories import LEVEL
+from evaluation.stats.constants import RATING_LEVEL
 from tests.evaluation import simulated_gains
 from tests.evaluation.hybrid import simulated_selfplay
 from tests.evaluation.stats import simulated_courses
@@ -29,7 +29,7 @@ def courses(n: int) -> Iterator[str]:
     for design in simulated_courses.DESIGNS:
         for what, one in simulated_courses.held(design, n).items():
             if one.of >= n / 2:
-                yield _line(f"{design}: {what}", one, LEVEL)
+                yield _line(f"{design}: {what}", one, RATING_LEVEL)
 
 
 def gains(n: int) -> Iterator[str]:

@@ -14,8 +14,7 @@ from webapp.conversations.models import ChatCheckAnswer, Conversation
 from webapp.core.errors import Refused
 from webapp.studies.attention_checks import ChatCheck
 from webapp.studies.models import StudyVersion
-
-_MOST_CHARS = 200
+from webapp.studies.refusals import OTHER_STEP
 
 
 def chat_checks_left(conversation: Conversation, version: StudyVersion) -> list[ChatCheck]:
@@ -56,8 +55,8 @@ def chat_check_answer(*, conversation: Conversation, check: str, answer: str) ->
             return stored_answer
         due = chat_check_due(locked, locked.version) if locked.version else None
         if due is None or due.digest != check or locked.state != Conversation.State.OPEN:
-            raise Refused("closed", _("This is not the current step."))
-        answer_text = sanitise_input(answer, _MOST_CHARS)
+            raise OTHER_STEP.refused()
+        answer_text = sanitise_input(answer, ChatCheckAnswer.MOST_CHARS)
         if not answer_text or (due.options and answer_text not in due.options):
             raise Refused("bad_answers", _("Please answer this question."))
         return ChatCheckAnswer.objects.create(

@@ -11,12 +11,9 @@ from django.utils.translation import gettext as _
 
 from webapp.conversations.models import Conversation
 from webapp.core.audit_trail import ITEMS_REMOVE, record
-from webapp.studies.items import FILE_SOURCE, SAMPLE_SOURCE, ItemSet
+from webapp.studies.items import FILE_SOURCE, SAMPLE_KEYS, SAMPLE_SOURCE, SAMPLES_SHOWN, ItemSet
 from webapp.studies.models import Item, Participant, Slot, Study
 from webapp.studies.privacy import participants_erase
-
-_SAMPLE_KEYS = "example-"
-_SHOWN = 5
 
 
 def imported_sets(study: Study) -> list[ItemSet]:
@@ -74,7 +71,7 @@ def _in_sets(study: Study) -> Any:
         | Exists(rated)
         | Exists(Item.objects.filter(Item.holding(pk=OuterRef("pk")))),
         set_name=Case(
-            When(external_id__startswith=_SAMPLE_KEYS, then=Value(SAMPLE_SOURCE)),
+            When(external_id__startswith=SAMPLE_KEYS, then=Value(SAMPLE_SOURCE)),
             default=Value(FILE_SOURCE),
             output_field=CharField(),
         ),
@@ -83,4 +80,4 @@ def _in_sets(study: Study) -> Any:
 
 def _first(study: Study, name: str) -> list[Conversation]:
     conversations = _in_sets(study).filter(set_name=name).select_related("bot").order_by("external_id")
-    return list(conversations[:_SHOWN])
+    return list(conversations[:SAMPLES_SHOWN])

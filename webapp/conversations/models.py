@@ -19,13 +19,15 @@ from webapp.studies.models import Item, Participant, Slot, Study, StudyVersion, 
 class ChatCheckAnswer(models.Model):
     """A participant's answer to an attention check in a chat; immutable."""
 
+    MOST_CHARS = 200
+
     conversation = models.ForeignKey(
         "conversations.Conversation", on_delete=models.CASCADE, related_name="check_answers"
     )
     check_digest = models.CharField(max_length=32, help_text=_("Digest of the check."))
     question = models.CharField(max_length=300)
     expected = models.JSONField(help_text=_("Answers that pass."))
-    answer = models.CharField(max_length=200)
+    answer = models.CharField(max_length=MOST_CHARS)
     is_right = models.BooleanField()
     created_at = DatabaseTimeField(auto_now_add=True)
 

@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import Any
 
 from django.db import IntegrityError, transaction
-from django.utils.translation import gettext as _
 
 from chatbots.bots.person import PERSON
 from chatbots.registry import UnknownName
@@ -174,7 +173,7 @@ def _aside_replace(task: Task) -> None:
             task_bot_add(task=task, exclude=bots_unavailable_at_hosts())
         slot.delete()
     if not coming.exists():
-        raise Refused(StartRefusal.NO_BOT, _("No chatbot is available at the moment."))
+        raise StartRefusal.NO_BOT.refused()
 
 
 def _chat_open(task: Task, slot: Slot, *, is_drawn: bool) -> Conversation:
@@ -189,7 +188,7 @@ def _chat_open(task: Task, slot: Slot, *, is_drawn: bool) -> Conversation:
     try:
         bot = bot_find(slot.bot_id)
     except UnknownName as error:
-        raise Refused(StartRefusal.NO_BOT, _("No chatbot is available at the moment.")) from error
+        raise StartRefusal.NO_BOT.refused() from error
     chat = Conversation(
         source=Conversation.Source.CHAT,
         bot=bot_version_record(bot=bot),
@@ -254,4 +253,4 @@ def _idle_check(task: Task) -> None:
     # The task itself records that a judgement was stored.
     active_at = max(newest.created_at, task.updated_at) if newest else task.updated_at
     if database_now() - active_at < task.version.values.assignment.idle_after:
-        raise Refused(StartRefusal.ELSEWHERE, _("You are chatting in another window."))
+        raise StartRefusal.ELSEWHERE.refused()

@@ -39,6 +39,7 @@ from evaluation.stats.means import Interval
 from webapp.bots.selectors import bot_name
 from webapp.conversations.models import Turn
 from webapp.core.language import plural
+from webapp.dashboard.charts.figure import TEXT_WIDE
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.comparisons import conclusion
 from webapp.dashboard.narrative.phrases import listed, reason_text
@@ -53,8 +54,6 @@ VOTES = "votes"
 """Name of the leaderboard of votes in addresses."""
 STRENGTHS = "strengths"
 _LONGEST_SEED = 9
-_WIDE = 760.0
-"""Pixels of a picture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,7 +282,7 @@ class Board:
 def plot_alone(columns: Sequence[Column], title: str, description: str, caption: str) -> Plot:
     """Draw rows as a picture with its caption printed below."""
     return Plot.from_drawing(
-        rows_drawing([columns], _WIDE, name=title, title=title, description=description, foot=caption)
+        rows_drawing([columns], TEXT_WIDE, name=title, title=title, description=description, foot=caption)
     )
 
 

@@ -20,6 +20,7 @@ from evaluation.analysis.pairs import PairResults
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import digits_for, figure, percent, result_dump, result_load, share, span
 from evaluation.stats.agreement import AgreementEstimate
+from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.means import share_interval
 from webapp.core.language import plural
 from webapp.dashboard.charts.figure import Cell, PageFigure, PageTable, StoredReason
@@ -221,9 +222,6 @@ def document_load(stored: bytes) -> Document:
         raise ValueError(f"not a valid report: {error}") from None
 
 
-_LEVEL = 0.95
-
-
 def headlines_of(frame: StudyFrame, agreement: RaterAgreement, means: BotMeans) -> tuple[Headline, ...]:
     """Return the four numbers above the report, then the bots' means."""
     cards = study_cards(frame.study, **frame.counted_work)
@@ -234,7 +232,7 @@ def headlines_of(frame: StudyFrame, agreement: RaterAgreement, means: BotMeans) 
         n = frame.facts.n_raters
         headlines.append(count_headline("raters", n, "raters", reason="without ID"))
     else:
-        ends = f"{percent(_LEVEL)}: [{percent(left_interval[0])}, {percent(left_interval[1])}]"
+        ends = f"{percent(SCORE_LEVEL)}: [{percent(left_interval[0])}, {percent(left_interval[1])}]"
         headlines.append(
             Headline(
                 "left_early", percent(cards.left_early), "left before rating", cards.left_early, *left_interval, ends
@@ -260,9 +258,9 @@ def headlines_of_pairs(results: PairResults) -> tuple[Headline, ...]:
 def _agreement(agreement: RaterAgreement) -> Headline:
     if agreement.same_conversation.value is not None:
         title = "agreement, Krippendorff’s α"
-        return _of_agreement("alpha", agreement.same_conversation, title, _LEVEL)
+        return _of_agreement("alpha", agreement.same_conversation, title, SCORE_LEVEL)
     title = "reliability of the bots’ means, ICC(k)"
-    return _of_agreement("icc", agreement.reliability_of_bots, title, _LEVEL)
+    return _of_agreement("icc", agreement.reliability_of_bots, title, SCORE_LEVEL)
 
 
 def _of_agreement(key: str, estimate: AgreementEstimate, title: str, level: float) -> Headline:
@@ -283,7 +281,7 @@ def _hybrid(frame: StudyFrame) -> Headline:
     )
     low, high = pearson.get("ci95") or (None, None)
     reason = "" if low is not None else reason_text(pearson.get("reason")) or "no interval"
-    return share_headline("hybrid", pearson["r"], title, low, high, _LEVEL, reason)
+    return share_headline("hybrid", pearson["r"], title, low, high, SCORE_LEVEL, reason)
 
 
 def _means(frame: StudyFrame, means: BotMeans) -> list[Headline]:

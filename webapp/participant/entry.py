@@ -9,7 +9,6 @@ from functools import cached_property
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils.translation import gettext as _
 
 from webapp.bots.selectors import bot_available_ids
 from webapp.conversations.heartbeats import bots_unavailable_at_hosts
@@ -146,7 +145,7 @@ class EntryRequest:
             return None
         if set(bot_available_ids(study.bots)) - set(bots_unavailable_at_hosts()):
             return None
-        return Refused(StartRefusal.NO_BOT, _("No chatbot is available at the moment."))
+        return StartRefusal.NO_BOT.refused()
 
     def ended_page(self, *, may_agree: bool = False) -> HttpResponse | None:
         """Return the page with the outcome of this visit.

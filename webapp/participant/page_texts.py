@@ -20,6 +20,7 @@ from webapp.studies.models import Study, StudyVersion
 from webapp.studies.privacy import points_agreed_to, shows_only_form
 from webapp.studies.protocols.base import HeaderStep, get_protocol, header_steps, protocols
 from webapp.studies.recruitment.completion import is_paid, pay_text, promises_pay
+from webapp.studies.refusals import BOTS_ANSWERING, CHAT_NOT_FAILED, CHOICE_MISSING
 from webapp.studies.settings import StudyValues, texts_first
 from webapp.studies.start_refusals import RefusalText, StartRefusal
 
@@ -224,7 +225,7 @@ def chat_notes(version: StudyVersion) -> dict[str, tuple[str, str]]:
             _("You can rate the chat once the reply is complete."),
         ),
         "check_due": (_("One question first."), _("Answer it, then continue.")),
-        "not_failed": (_("This chat is still running."), _("Keep writing.")),
+        "not_failed": (str(CHAT_NOT_FAILED), _("Keep writing.")),
         "no_bot": (failed, _("No other chatbot is available now. Try again, or finish early.")),
         "all_rated": (failed, _("You have chatted with all the others. Try again, or finish early.")),
         "paused": (failed, _("The study is paused, so you cannot get another chatbot. Finish early.")),
@@ -243,10 +244,10 @@ def arena_notes() -> dict[str, tuple[str, str]]:
     """
     failed = _("One chatbot did not answer.")
     return {
-        "bad_answers": (_("Not saved yet."), _("Choose one of the four answers.")),
+        "bad_answers": (_("Not saved yet."), str(CHOICE_MISSING)),
         "too_early": (_("Not yet."), _("Write a little more before you choose.")),
         "too_soon": (_("Not yet."), _("Chat a little longer before you choose.")),
-        "waiting_for_reply": (_("Not yet."), _("You can choose once both have answered.")),
+        "waiting_for_reply": (_("Not yet."), str(BOTS_ANSWERING)),
         "check_due": (_("One question first."), _("Answer it, then continue.")),
         "pick_due": (_("Not yet."), _("Pick a reply first.")),
         "not_failed": (_("Both chatbots are still running."), _("Keep writing.")),

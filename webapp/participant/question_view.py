@@ -17,6 +17,7 @@ from django.utils.translation import gettext_lazy
 from chatbots import derive_seed
 from webapp.conversations.attention_checks import chat_checks_left
 from webapp.conversations.models import Conversation
+from webapp.ratings.services import COMMENT_MAX_CHARS
 from webapp.studies.languages import question_told, text_told
 from webapp.studies.models import Participant, StudyVersion
 from webapp.studies.questions import BETWEEN_CHOICES, MOST_CHARS, Order, Question, answers_read
@@ -203,10 +204,10 @@ class RatingForm(forms.Form):
 
     comments = forms.CharField(
         required=False,
-        max_length=5000,
+        max_length=COMMENT_MAX_CHARS,
         strip=True,
         label=gettext_lazy("Anything else?"),
-        widget=forms.Textarea(attrs={"rows": 3, "class": "input", "maxlength": 5000}),
+        widget=forms.Textarea(attrs={"rows": 3, "class": "input", "maxlength": COMMENT_MAX_CHARS}),
     )
 
     def __init__(

@@ -13,6 +13,15 @@ from django.utils.translation import ngettext
 from webapp.conversations.images import MOST_IMAGE_MB
 from webapp.studies.models import StudyVersion
 from webapp.studies.recruitment.completion import promises_pay
+from webapp.studies.refusals import (
+    BOT_ANSWERING,
+    BOTS_ANSWERING,
+    CHAT_FINISHED,
+    CHAT_TO_RATE,
+    CHECK_DUE,
+    MESSAGE_EMPTY,
+    PICK_DUE,
+)
 
 # An example number of each plural category of CLDR, as named by `Intl.PluralRules` in the browser. The catalogue's own
 # rule then gives that category's form in any language.
@@ -86,7 +95,7 @@ def _chat_words(version: StudyVersion) -> dict[str, Any]:
         "hint_wait": _("You can keep writing. Send it once the reply is complete."),
         "hint_offline": _("Your messages are sent once the connection is back."),
         "hint_failed": _("Choose how to continue."),
-        "empty": _("Write something first."),
+        "empty": str(MESSAGE_EMPTY),
         "too_long": plural_forms(
             "Your message is %(n)s character too long. It is still in the box.",
             "Your message is %(n)s characters too long. It is still in the box.",
@@ -94,7 +103,7 @@ def _chat_words(version: StudyVersion) -> dict[str, Any]:
         "too_fast": plural_forms(
             "One moment. You can send again in %(n)s second.", "One moment. You can send again in %(n)s seconds."
         ),
-        "waiting_for_reply": _("The chatbot is still answering. Your text stays in the box."),
+        "waiting_for_reply": str(BOT_ANSWERING),
         "bot_failed": " ".join(
             [
                 _("The chatbot did not answer."),
@@ -107,7 +116,7 @@ def _chat_words(version: StudyVersion) -> dict[str, Any]:
         "bot_busy": _("Too many people are waiting for this chatbot. Try again in a minute, or switch to another one."),
         "bot_overdue": _("The chatbot has not answered for a long time"),
         "unavailable": _("Your message is not saved yet. It stays here and is sent again automatically."),
-        "closed": _("This chat is finished. You can rate it now."),
+        "closed": str(CHAT_TO_RATE),
         "bad_frame": _("Something went wrong on this page. Please reload the page. Your chat is saved."),
         "moved": _("You continued on another device. Everything you saved is there."),
         "not_found": _("We cannot open this chat here. Open your link in the browser you started with."),
@@ -120,7 +129,7 @@ def marked_words(version: StudyVersion) -> dict[str, Any]:
         **chat_words(version),
         "can_rate": _("Finish now, or keep chatting"),
         "rate_soon": _("Finish once the reply is complete"),
-        "closed": _("This chat is finished."),
+        "closed": str(CHAT_FINISHED),
         "marks_saved": _("Marks saved."),
         "marks_refused": _("Your marks could not be saved."),
         "marks_cleared": _("The other marks are cleared."),
@@ -137,13 +146,13 @@ def arena_words(version: StudyVersion) -> dict[str, Any]:
         "speakers": {side: _("Chatbot %(side)s") % {"side": side} for side in ("A", "B")},
         "typing": _("Both chatbots are typing"),
         "said_by": _("Chatbot %(side)s: %(text)s"),
-        "choose_later": _("You can choose once both have answered."),
+        "choose_later": str(BOTS_ANSWERING),
         "choose_after": plural_forms(
             "You can choose after %(n)s more message.", "You can choose after %(n)s more messages."
         ),
         "choose_in": plural_forms("You can choose in about %(n)s minute.", "You can choose in about %(n)s minutes."),
         "choose_now": _("Choose, or keep writing."),
-        "choose_asked": _("Answer the researchers' question first."),
+        "choose_asked": str(CHECK_DUE),
         "choose_last": _("This conversation is complete. Choose one of the four answers."),
         "chosen": _("You can change it, or"),
         "waiting_for_reply": _("A chatbot is still answering. Your text stays in the box."),
@@ -162,7 +171,7 @@ def picks_words(version: StudyVersion) -> dict[str, Any]:
         "typing": chat_words(version)["typing"],
         "said_by": _("Reply %(side)s: %(text)s"),
         "pick": _("Pick reply %(side)s"),
-        "pick_due": _("Pick a reply first. Your text stays in the box."),
+        "pick_due": str(PICK_DUE),
         "picked": _("Chatbot"),
         "picked_now": _("Saved. The chat continues with the reply you picked."),
         "choose_later": _("You can finish once you have picked a reply."),
@@ -171,5 +180,5 @@ def picks_words(version: StudyVersion) -> dict[str, Any]:
         ),
         "choose_now": _("Finish, or keep writing."),
         "choose_last": _("This chat is complete."),
-        "closed": _("This chat is finished."),
+        "closed": str(CHAT_FINISHED),
     }

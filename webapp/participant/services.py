@@ -7,6 +7,7 @@ from typing import Any
 
 from django.db import transaction
 from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
 
 from webapp.conversations.services import task_end_with_chats
 from webapp.conversations.task_start import chat_elsewhere_close, task_elsewhere_check, task_enter, task_start
@@ -26,6 +27,7 @@ from webapp.studies.services import consent_record, participant_enter
 from webapp.studies.sitting_tasks import sitting_miss
 from webapp.studies.start_refusals import StartRefusal
 
+BAD_LINK = gettext_lazy("You cannot start with this link.")
 # Codes of refusals before a participant exists; the entry page shows each in its own place.
 PREVIEW, CHANGED, NOT_AGREED, NOT_NOTED = "preview", "changed", "not_agreed", "not_noted"
 
@@ -131,7 +133,7 @@ def consent_decline(
     """
     _came_check(recruitment, participant)
     if participant is not None and not is_theirs and not recruitment.submission:
-        raise Refused(StartRefusal.ELSEWHERE, _("You are chatting in another window."))
+        raise StartRefusal.ELSEWHERE.refused()
     if participant is None or recruitment.external_id:
         participant = participant_enter(
             study=study,
@@ -176,7 +178,7 @@ def _came_check(recruitment: Recruitment, participant: Participant | None) -> No
     """Reject visitors who cannot be identified or only preview the task."""
     if problem := recruitment.problem_for(participant):
         # Otherwise participants could not be paid, for example if the platform left placeholders in the link.
-        raise Refused(problem, _("You cannot start with this link."))
+        raise Refused(problem, str(BAD_LINK))
     if recruitment.is_preview:
         raise Refused(PREVIEW, _("Accept the task to start."))
 

@@ -24,6 +24,7 @@ from django.utils.crypto import salted_hmac
 from webapp.core.clock import database_now
 from webapp.pay.models import Decision, PlatformVisit
 from webapp.studies.models import Breakage, Outcome, Participant, Study, Task
+from webapp.studies.models.participants import IMPORT_PLATFORM
 from webapp.studies.recruitment.owed import Pay, pay_for_endings
 from webapp.studies.settings import StudyValues
 
@@ -345,7 +346,7 @@ def submissions_of(study: Study, *, include_synthetic: bool = False, participant
 
 def _participants(study: Study, *, include_synthetic: bool) -> QuerySet[Participant]:
     """Return the participants who came by a link."""
-    participants = Participant.objects.filter(study=study).exclude(platform="import")
+    participants = Participant.objects.filter(study=study).exclude(platform=IMPORT_PLATFORM)
     return participants if include_synthetic else participants.filter(is_synthetic=False)
 
 

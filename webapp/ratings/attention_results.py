@@ -19,6 +19,7 @@ from django.db.models import Count, OuterRef, QuerySet, Subquery
 
 from evaluation.analysis.agreement import OwnAgreement, own_agreement
 from evaluation.number_format import result_dump
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.means import SHARE, mean_interval
 from webapp.ratings.check_kinds import CHECK_KINDS, READERS, CheckAnswer, CheckedWork
 from webapp.ratings.flag_selectors import left_out
@@ -95,9 +96,6 @@ def excluded_work(study: Study, *, include_synthetic: bool = False) -> ExcludedW
     return ExcludedWork(totals["n_tasks"], totals["n_ratings"])
 
 
-LEVEL = 0.90
-
-
 @dataclass(frozen=True, slots=True)
 class Again:
     """Item that a participant rated twice.
@@ -167,7 +165,7 @@ def own_of_questions(study: Study, again: Sequence[Again]) -> dict[str, OwnAgree
             [_number(repeat.first.get(dimension.key)) for repeat in again],
             [_number(repeat.second.get(dimension.key)) for repeat in again],
             people,
-            level=LEVEL,
+            level=RATING_LEVEL,
             width=None if dimension.inferred else dimension.high - dimension.low,
         )
         for dimension in study_dimensions(study)
@@ -188,7 +186,7 @@ def own_of_people(again: Sequence[Again]) -> list[OwnOfPerson]:
         if answers:
             values = [float(is_same) for _item, is_same in answers]
             items = [item for item, _is_same in answers]
-            ends = mean_interval(values, items, LEVEL, scale=SHARE)
+            ends = mean_interval(values, items, RATING_LEVEL, scale=SHARE)
             agreements.append(OwnOfPerson(person, int(sum(values)), len(values), ends.low, ends.high))
     return sorted(agreements, key=lambda agreement: (agreement.n_same / agreement.n, str(agreement.person)))
 

@@ -24,6 +24,7 @@ from webapp.ratings.services import rating_store
 from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.models import Slot
 from webapp.studies.protocols.base import picking_kinds
+from webapp.studies.refusals import BOTS_ANSWERING, CHAT_FINISHED, NO_SUCH_REPLY
 
 
 def shown_first(pair: Pair, turn: int) -> int:
@@ -70,9 +71,9 @@ def reply_pick(*, conversation_id: UUID, turn_index: int, is_equal: bool = False
         if len(replies) == 2 and all(turn.goes_on is not None for turn in replies.values()):
             return PickedReply(turn_index, {pk: bool(turn.goes_on) for pk, turn in replies.items()})
         if any(chat.state != Conversation.State.OPEN for chat in chats):
-            raise Refused("closed", _("This chat is finished."), **details)
+            raise CHAT_FINISHED.refused(**details)
         if chosen.pk not in replies or turn_index == 0:
-            raise Refused("bad_frame", _("The chatbot has no reply with this number."), **details)
+            raise NO_SUCH_REPLY.refused(**details)
         if other_chat.pk not in replies:
             return _go_on_alone(replies[chosen.pk], other_chat)
         values = slot.task.version.values
@@ -94,7 +95,7 @@ def reply_pick(*, conversation_id: UUID, turn_index: int, is_equal: bool = False
 def _go_on_alone(reply: Turn, failed: Conversation) -> PickedReply:
     """Copy the reply in place of a failed one, so that both chats can continue."""
     if failure_of(failed) is None or failed.due_turn != reply.index:
-        raise Refused("waiting_for_reply", _("You can choose once both have answered."), turn=reply.index)
+        raise BOTS_ANSWERING.refused(turn=reply.index)
     copied = Turn.objects.create(
         conversation=failed,
         index=reply.index,

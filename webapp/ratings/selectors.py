@@ -22,6 +22,7 @@ from webapp.studies.assignment.capacity import keeps_always_valid
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Dimension as Question
 from webapp.studies.models import Item, Outcome, Participant, PlatformIds, Rubric, Study
+from webapp.studies.models.participants import IMPORT_PLATFORM
 from webapp.studies.protocols.base import get_protocol, protocols
 from webapp.studies.selectors import conversations_given, items_given
 
@@ -106,7 +107,10 @@ def with_person(ratings: QuerySet[Rating]) -> QuerySet[Rating]:
     If a participant rates an imported conversation twice, the second rating only has the name.
     """
     by_name = PlatformIds.objects.filter(
-        ~Q(external_id=""), platform="import", study=OuterRef("conversation__study"), external_id=OuterRef("rater")
+        ~Q(external_id=""),
+        platform=IMPORT_PLATFORM,
+        study=OuterRef("conversation__study"),
+        external_id=OuterRef("rater"),
     )
     named_person = Subquery(by_name.values("participant")[:1], output_field=UUIDField())
     return ratings.annotate(person=Coalesce("participant_id", named_person))
@@ -132,7 +136,7 @@ def raters_count(ratings: QuerySet[Rating]) -> int:
     known = ratings.filter(participant__isnull=False).order_by().values_list("participant")
     # Count names, of which there are fewer than ratings.
     by_name = ratings.filter(participant=None, conversation__study=OuterRef("study"), rater=OuterRef("external_id"))
-    named_ids = PlatformIds.objects.filter(~Q(external_id=""), Exists(by_name), platform="import")
+    named_ids = PlatformIds.objects.filter(~Q(external_id=""), Exists(by_name), platform=IMPORT_PLATFORM)
     return known.distinct().union(named_ids.values_list("participant").distinct()).count()
 
 

@@ -39,6 +39,14 @@ from webapp.studies.models import Item, Outcome, Participant, Slot, Study, Study
 from webapp.studies.protocols.base import has_picks, protocols
 from webapp.studies.protocols.chat import BOTH_BAD
 from webapp.studies.questions import Answers
+from webapp.studies.refusals import (
+    ANSWERS_MISSING,
+    CHAT_FINISHED,
+    CHAT_NOT_FOUND,
+    CHECK_DUE,
+    CHOICE_MISSING,
+    TASK_FINISHED,
+)
 from webapp.studies.rubrics import questions_not_asked, rubric_freeze
 from webapp.studies.sent_answers import LabelledReply, SentAnswers, check_answers, select_numbers
 from webapp.studies.services import task_complete, task_end
@@ -80,7 +88,7 @@ def rating_submit(
         conversation.refresh_from_db(fields=["state", "n_exchanges", *NOTHING_DUE], from_queryset=rows)
         study, task, version = conversation.study, conversation.task, conversation.version
         if conversation.participant_id != participant.pk or study is None or task is None or version is None:
-            raise Refused("not_found", _("We cannot open this chat here."))
+            raise CHAT_NOT_FOUND.refused()
         task.participant = participant
         if conversation.state != Conversation.State.OPEN:  # the rating closes the chat
             existing = Rating.objects.filter(conversation=conversation, participant=participant).first()
@@ -91,7 +99,7 @@ def rating_submit(
         hidden = questions_not_asked(version, conversation.condition)
         accepted, errors = check_answers(version=version, answers=answers, hidden_keys=hidden)
         if errors:
-            raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
+            raise ANSWERS_MISSING.refused(errors=errors)
         rating = rating_store(task, participant, accepted, comment, target_fields(conversation))
         conversation_complete(conversation=conversation)
         if protocol.is_complete(task_progress(task)):
@@ -109,7 +117,7 @@ def chat_end_check(conversation: Conversation, version: StudyVersion) -> None:
         Refused: `closed`, `too_early`, `too_soon`, `check_due` or `waiting_for_reply`.
     """
     if conversation.state != Conversation.State.OPEN:
-        raise Refused("closed", _("This chat is finished."))
+        raise CHAT_FINISHED.refused()
     if early := early_reason(conversation):
         messages = {
             "too_early": _("Write a little more before you rate the chat."),
@@ -117,7 +125,7 @@ def chat_end_check(conversation: Conversation, version: StudyVersion) -> None:
         }
         raise Refused(early, messages[early])
     if chat_check_due(conversation, version):
-        raise Refused("check_due", _("Answer the researchers' question first."))
+        raise CHECK_DUE.refused()
     if reply_is_coming(conversation):
         raise Refused("waiting_for_reply", str(WAITS_FOR_REPLY))
 
@@ -148,7 +156,7 @@ def rating_add(
         if task.state != Task.State.OPEN:
             if existing is not None:
                 return RatingOutcome(existing, task, created=False)
-            raise Refused("closed", _("This task is finished."))
+            raise TASK_FINISHED.refused()
         if existing is None and not slots_rated(task, target):
             raise Refused("not_found", _("This is not part of the task."))
         participant = task.participant
@@ -164,7 +172,7 @@ def rating_add(
             )
         )
         if errors:
-            raise Refused("bad_answers", _("Some answers are missing."), errors=errors)
+            raise ANSWERS_MISSING.refused(errors=errors)
         if existing is not None:
             _rating_revise(existing, accepted, comment)
             return RatingOutcome(existing, task, created=False)
@@ -276,7 +284,7 @@ def comparison_submit(
     """
     is_picked = has_picks(task)
     if choice not in COMPARISON_CHOICES and not is_picked:
-        raise Refused("bad_answers", _("Choose one of the four answers."))
+        raise CHOICE_MISSING.refused()
     with transaction.atomic():
         existing = Rating.objects.filter(task=task, **target_fields(slots)).first()
         if existing is not None:

@@ -22,6 +22,7 @@ from webapp.studies.conditions import condition_texts
 from webapp.studies.models import Participant, Study, Task
 from webapp.studies.protocols.base import get_protocol, protocols
 from webapp.studies.questions import Question
+from webapp.studies.refusals import CHAT_FINISHED, CHAT_NOT_FOUND
 from webapp.studies.reply_marks import NONE
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.settings import StudyValues
@@ -88,10 +89,10 @@ def reply_mark(*, conversation_id: UUID, turn_index: int, marks: Sequence[str]) 
             "study__version", "slot__task__version__rubric", "slot__task__participant__study"
         ).first()
         if conversation is None or conversation.task is None:
-            raise Refused("not_found", _("We cannot open this chat here."), turn=turn_index)
+            raise CHAT_NOT_FOUND.refused(turn=turn_index)
         request = annotation_request(conversation)
         if request is None or conversation.state != Conversation.State.OPEN:
-            raise Refused("closed", _("This chat is finished."), turn=turn_index)
+            raise CHAT_FINISHED.refused(turn=turn_index)
         turn = conversation.turns.filter(index=turn_index, speaker=Turn.Speaker.BOT).first()
         known = {label.key for label in request.labels}
         ticked = set(marks)
@@ -124,7 +125,7 @@ def chat_end_to_mark(*, conversation: Conversation, participant: Participant) ->
         )
         study, task = conversation.study, conversation.task
         if conversation.participant_id != participant.pk or study is None or task is None:
-            raise Refused("not_found", _("We cannot open this chat here."))
+            raise CHAT_NOT_FOUND.refused()
         if "turns" in task.payload:
             return task
         chat_end_check(conversation, task.version)

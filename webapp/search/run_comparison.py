@@ -17,6 +17,7 @@ from django.utils.translation import gettext as _
 
 from chatbots.validation import Mistake
 from evaluation.findings import Reason
+from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.means import Interval, mean_interval
 from evaluation.tables import ends_of
 from webapp.conversations.models import Conversation
@@ -25,7 +26,6 @@ from webapp.jobs.selectors.metrics import metrics_all, versions_current
 from webapp.jobs.selectors.selfplay import runs_newest
 from webapp.search.models import Figure, Series
 
-LEVEL = 0.95
 MOST_RUNS, MOST_COLUMNS = 8, 6
 """Maximum number of runs and metrics side by side, so that the table stays readable."""
 USUAL_RUNS, USUAL_COLUMNS = 4, 3
@@ -319,7 +319,7 @@ def _mean(measure: RunMeasure, n: int, n_measured: int, values: list[float]) -> 
     scale = measure.scale
     if scale is not None and values and not scale[0] <= values[0] <= values[-1] <= scale[1]:
         scale = None  # a metric with values beyond its declared scale is treated as unbounded
-    return RunMean(mean_interval(values, level=LEVEL, scale=scale), n_measured)
+    return RunMean(mean_interval(values, level=SCORE_LEVEL, scale=scale), n_measured)
 
 
 def _version(run: SelfPlayRun, bot: str) -> str:

@@ -302,8 +302,8 @@ def question_item_ensure(*, study: Study) -> None:
 
 SAMPLE_SOURCE = "sample"
 FILE_SOURCE = "file"
-_SAMPLE_KEYS = "example-"
-_SHOWN = 5
+SAMPLE_KEYS = "example-"
+SAMPLES_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +352,7 @@ def item_sets(study: Study) -> list[ItemSet]:
         .annotate(n=Count("pk"), n_given=Count("pk", filter=Q(is_given=True)))
     )
     return [
-        ItemSet(name, n, n_given, _in_sets(study).filter(set_name=name).order_by("pk")[:_SHOWN])
+        ItemSet(name, n, n_given, _in_sets(study).filter(set_name=name).order_by("pk")[:SAMPLES_SHOWN])
         for name, n, n_given in sorted(rows)
     ]
 
@@ -399,7 +399,7 @@ def _in_sets(study: Study) -> Any:
         set_name=Case(
             When(of_study__isnull=False, then=_joined("study:", "of_study")),
             When(of_run__isnull=False, then=_joined("run:", "of_run")),
-            When(key__startswith=_SAMPLE_KEYS, then=Value(SAMPLE_SOURCE)),
+            When(key__startswith=SAMPLE_KEYS, then=Value(SAMPLE_SOURCE)),
             When(slash__gt=1, then=_joined("file:", Substr("key", 1, F("slash") - 1))),
             When(of_file__isnull=False, then=_joined("file:", "of_file")),
             default=Value(FILE_SOURCE),

@@ -31,6 +31,7 @@ from webapp.studies.selectors import study_key_free
 from webapp.studies.services import study_create
 from webapp.studies.settings import StudyValues
 from webapp.studies.study_file import (
+    EXAMPLE_BOTS,
     FileItem,
     StudyFile,
     items_name,
@@ -45,7 +46,6 @@ from webapp.studies.validation import RESERVED_KEYS, study_errors
 from webapp.studies.validation.sections import as_mistakes
 from webapp.studies.versions import SettingChange, names_diff, study_store, values_diff
 
-_DEMO_BOTS = ["eliza", "retrieval", "parrot", "generic"]
 _DEMO_TALKER = "smollm2"
 
 
@@ -59,7 +59,7 @@ def demo_study_ensure() -> Study:
         key="demo",
         name="Demo: bots to compare",
         title="Chat with a chatbot",
-        bots=_DEMO_BOTS + bot_available_ids([_DEMO_TALKER]),
+        bots=EXAMPLE_BOTS + bot_available_ids([_DEMO_TALKER]),
         state=Study.State.COLLECTING,
         min_exchanges=3,
         max_exchanges=15,

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
-from django.utils.translation import gettext as _
 
-from webapp.core.errors import Refused
 from webapp.studies.attention_checks import MOST_QUIZ_ATTEMPTS, QuizQuestion, quiz_digest, quiz_rows
 from webapp.studies.models import Outcome, Participant, QuestionAnswers, QuizAttempt, StudyVersion, Task, TrainingAnswer
 from webapp.studies.protocol_settings import MOST_PRACTICE_ATTEMPTS, TrainingPair
 from webapp.studies.questions import answers_read
+from webapp.studies.refusals import ANSWERS_MISSING, OTHER_STEP, TASK_FINISHED
 from webapp.studies.services import task_end
 
 
@@ -31,7 +30,7 @@ def _lock_participant(task: Task) -> Participant:
     people = Participant.objects.select_for_update(of=("self",), no_key=True)
     participant = people.filter(pk=task.participant_id).first()
     if participant is None or not Task.objects.filter(pk=task.pk, state=Task.State.OPEN).exists():
-        raise Refused("closed", _("This task is finished."))
+        raise TASK_FINISHED.refused()
     return participant
 
 
@@ -54,7 +53,7 @@ def question_answers_store(*, task: Task, answers: Mapping[str, Any]) -> Questio
             return stored
         valid_answers, wrong = answers_read(task.version.values.questions, answers)
         if wrong:
-            raise Refused("bad_answers", _("Some answers are missing."), errors=wrong)
+            raise ANSWERS_MISSING.refused(errors=wrong)
         return QuestionAnswers.objects.create(participant=participant, version=task.version, answers=valid_answers)
 
 
@@ -125,7 +124,7 @@ def quiz_attempt_store(*, task: Task, quiz: str, attempt: int, answers: Sequence
             return known.is_right
         due = quiz_due(participant, task.version)
         if due is None or (due.quiz, due.attempt) != (quiz, attempt):
-            raise Refused("closed", _("This is not the current step."))
+            raise OTHER_STEP.refused()
         merged_answers = [
             due.before[index] if index in due.right else answer
             for index, answer in enumerate([*answers, *[""] * len(due.questions)][: len(due.questions)])
@@ -136,7 +135,7 @@ def quiz_attempt_store(*, task: Task, quiz: str, attempt: int, answers: Sequence
             if answer not in question.options
         ]
         if missing:
-            raise Refused("bad_answers", _("Some answers are missing."), errors=missing)
+            raise ANSWERS_MISSING.refused(errors=missing)
         rows = quiz_rows(due.questions, merged_answers)
         is_right = all(row["is_right"] for row in rows)
         QuizAttempt.objects.create(participant=participant, quiz=quiz, attempt=attempt, answers=rows, is_right=is_right)
@@ -203,7 +202,7 @@ def practice_answer(*, task: Task, attempt: int, pair: str, answers: Mapping[str
             return known.is_right
         due = practice_due(participant, task.version)
         if due is None or (due.pair.digest, due.attempt) != (pair, attempt):
-            raise Refused("closed", _("This is not the current step."))
+            raise OTHER_STEP.refused()
         is_right = not due.pair.missed(answers)
         TrainingAnswer.objects.create(
             participant=participant, pair=pair, attempt=attempt, answers=dict(answers), is_right=is_right

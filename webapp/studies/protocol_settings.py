@@ -32,6 +32,7 @@ from pydantic.fields import FieldInfo
 from chatbots import derive_seed
 from chatbots.type_descriptions import TypeDescription
 from chatbots.validation import InputModel, Many, Number
+from evaluation.items import ANSWER_NUMBERS
 from webapp.core.language import Language
 from webapp.studies.marking_settings import MOST_CHOSEN, ChatId
 from webapp.studies.questions import Key
@@ -189,8 +190,6 @@ MOST_PRACTICE_ATTEMPTS = 2
 
 PracticeText = Annotated[str, Field(min_length=1, max_length=20_000)]
 PracticeAnswer = Literal["first", "same", "second"]
-PRACTICE_ANSWER_NUMBERS: dict[PracticeAnswer, int] = {"first": 1, "same": 0, "second": -1}
-"""Stored numbers of the answers, as in any pair."""
 
 
 class TrainingPair(InputModel):
@@ -226,7 +225,7 @@ class TrainingPair(InputModel):
 
     def missed(self, answers: Mapping[str, float]) -> list[str]:
         """Return the keys of the questions that were answered wrongly."""
-        return [key for key, which in self.answers.items() if answers.get(key) != PRACTICE_ANSWER_NUMBERS[which]]
+        return [key for key, which in self.answers.items() if answers.get(key) != ANSWER_NUMBERS[which]]
 
 
 class Training(InputModel):

@@ -41,7 +41,7 @@ from webapp.studies.protocols.base import get_protocol, protocols
 from webapp.studies.questions import Question
 from webapp.studies.settings import StudyValues
 from webapp.studies.sittings import DueSitting, Sitting, sitting_due
-from webapp.studies.start_refusals import StartRefusal
+from webapp.studies.start_refusals import ALL_ITEMS_RATED, StartRefusal
 from webapp.studies.study_agreements import studies_named_by
 
 _PARTICIPANT_SALT = "confab.participant"
@@ -139,14 +139,14 @@ def study_refusal(study: Study, participant: Participant | None, *, is_rehearsal
             return None
         unseen = items_unseen(study, participant)
         if not unseen.exists():
-            return Refused(StartRefusal.ALL_RATED, _("You have already rated everything."))
+            return StartRefusal.ALL_RATED.refused(ALL_ITEMS_RATED)
         if not participant.is_synthetic and not items_lacking(study, unseen).exists():
-            return Refused(StartRefusal.FULL, _("This study has all the participants it needs."))
+            return StartRefusal.FULL.refused()
         return None
     if get_protocol(study).judges_conversations:
         if participant is None or conversations_unseen(study, participant).exists():
             return None
-        return Refused(StartRefusal.ALL_RATED, _("You have already rated everything."))
+        return StartRefusal.ALL_RATED.refused(ALL_ITEMS_RATED)
     n = bots_in_turn(study)
     met = bots_met(participant, history, n) if participant is not None else ()
     if history is not None and history.completed_parts:  # bots are repeated, and places of participants are reserved
@@ -179,24 +179,24 @@ def entry_refusal(
         return refusal
     ends_at = study.values.closing.ends_at
     if ends_at is not None and not synthetic and database_now() >= ends_at:  # no process has closed it yet
-        return Refused(StartRefusal.ENDED, _("This study has ended."))
+        return StartRefusal.ENDED.refused()
     if participant is not None and participant.withdrawn_at is not None:
-        return Refused(StartRefusal.WITHDREW, _("You withdrew from this study."))
+        return StartRefusal.WITHDREW.refused()
     if participant is not None:
         history = history or task_history(participant)
         if any(outcome in _ENDS_FOR_GOOD for _state, outcome in history.outcomes):
-            return Refused(StartRefusal.NOT_AGAIN, _("Each person can take part only once."))
+            return StartRefusal.NOT_AGAIN.refused()
         limit = study.values.quotas.max_conversations_per_participant
         n_done = sum(state == Task.State.COMPLETED for state, _outcome in history.outcomes)
         if study.values.sittings.parts:
             refusal = _sitting_refusal(study, participant, history)
         elif limit and n_done >= limit:
-            refusal = Refused(StartRefusal.LIMIT, _("You have already taken part the maximum number of times."))
+            refusal = StartRefusal.LIMIT.refused()
         if refusal is not None or history.completed_parts:
             return refusal
     n_wanted = study.values.quotas.n_conversations_wanted
     if n_wanted and not synthetic and n_tasks_taken(study) >= n_wanted:
-        return Refused(StartRefusal.FULL, _("This study has all the participants it needs."))
+        return StartRefusal.FULL.refused()
     return None
 
 
@@ -220,11 +220,11 @@ def _sitting_refusal(study: Study, participant: Participant, history: TaskHistor
     """
     due, now = sitting_next(study, participant, history), database_now()
     if due is None:
-        return Refused(StartRefusal.ALL_SITTINGS, _("You have done all parts"))
+        return StartRefusal.ALL_SITTINGS.refused()
     if due.is_early(now):
-        return Refused(StartRefusal.SITTING_EARLY, _("The next part is not open yet"), due=due)
+        return StartRefusal.SITTING_EARLY.refused(due=due)
     if due.is_late(now):
-        return Refused(StartRefusal.SITTING_LATE, _("The next part has closed"), due=due)
+        return StartRefusal.SITTING_LATE.refused(due=due)
     return None
 
 
@@ -243,9 +243,9 @@ def earlier_studies_refusal(study: Study, platform: str, external_id: str) -> Re
     )
     took_part = set(participations.values_list("study__key", flat=True)) if external_id else set()
     if only and took_part.isdisjoint(only):
-        return Refused(StartRefusal.NOT_INVITED, _("This study is for people who took part in an earlier one."))
+        return StartRefusal.NOT_INVITED.refused()
     if not took_part.isdisjoint(never):
-        return Refused(StartRefusal.TOOK_PART, _("This study is for people who did not take part in an earlier one."))
+        return StartRefusal.TOOK_PART.refused()
     return None
 
 
@@ -255,11 +255,11 @@ def state_refusal(study: Study) -> Refused | None:
     None if it is open.
     """
     if study.state == Study.State.PAUSED:
-        return Refused(StartRefusal.PAUSED, _("This study is paused."))
+        return StartRefusal.PAUSED.refused()
     if study.state == Study.State.DRAFT:
-        return Refused(StartRefusal.DRAFT, _("This study is not open yet."))
+        return StartRefusal.DRAFT.refused()
     if study.state != Study.State.COLLECTING:
-        return Refused(StartRefusal.ENDED, _("This study has ended."))
+        return StartRefusal.ENDED.refused()
     return None
 
 

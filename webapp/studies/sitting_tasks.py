@@ -7,10 +7,8 @@ from datetime import datetime, timedelta
 
 from django.db import transaction
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
-from django.utils.translation import gettext as _
 
 from webapp.core.clock import database_now
-from webapp.core.errors import Refused
 from webapp.studies.models import Outcome, Participant, Study, Task
 from webapp.studies.selectors import sitting_next
 from webapp.studies.services import task_end
@@ -37,7 +35,7 @@ def sitting_miss(*, participant: Participant) -> Task:
             return late
         due = sitting_next(participant.study, participant)
         if due is None or not due.is_late(database_now()):
-            raise Refused(StartRefusal.SITTING_EARLY, _("The next part is not open yet"), due=due)
+            raise StartRefusal.SITTING_EARLY.refused(due=due)
         task = Task.objects.create(
             participant=participant,
             version=participant.study.version,

@@ -7,23 +7,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from django.utils.functional import Promise
 from django.utils.translation import gettext_lazy
 
+from webapp.core.errors import Refused
+
 
 @dataclass(frozen=True, slots=True)
 class RefusalText:
-    """Text for a participant who cannot start a task."""
+    """Text for a participant who cannot start a task.
+
+    Attributes:
+        sentence: message of the refusal, for logs and API clients; empty for the title.
+    """
 
     title: str | Promise
     body: str | Promise
+    sentence: str | Promise = ""
     can_try_again: bool = False
     what_now: str | Promise = ""
     for_researcher: str | Promise = ""
 
 
 _KEPT = gettext_lazy("Nothing you sent is lost.")
+ALL_ITEMS_RATED = gettext_lazy("You have already rated everything.")
+ALL_PAIRS_RATED = gettext_lazy("You have already compared all chatbots.")
+"""Sentences of `ALL_RATED` where no single chatbots are rated."""
 
 
 class StartRefusal(StrEnum):
@@ -47,6 +58,7 @@ class StartRefusal(StrEnum):
         RefusalText(
             gettext_lazy("You have already rated every chatbot"),
             gettext_lazy("There is nothing more for you to do. Nothing you sent is lost."),
+            sentence=gettext_lazy("You have already rated every chatbot."),
         ),
     )
     ALL_JUDGED = (
@@ -65,6 +77,7 @@ class StartRefusal(StrEnum):
                 "in ten minutes. Nothing you sent is lost."
             ),
             can_try_again=True,
+            sentence=gettext_lazy("You are chatting in another window."),
         ),
     )
     LIMIT = (
@@ -72,6 +85,7 @@ class StartRefusal(StrEnum):
         RefusalText(
             gettext_lazy("You have already taken part the maximum number of times"),
             gettext_lazy("There is nothing more for you to do. Nothing you sent is lost."),
+            sentence=gettext_lazy("You have already taken part the maximum number of times."),
         ),
     )
     LINK_MISSING = (
@@ -106,7 +120,9 @@ class StartRefusal(StrEnum):
     NOT_AGAIN = (
         "not_again",
         RefusalText(
-            gettext_lazy("Your part in this study is over"), gettext_lazy("Each person can take part only once.")
+            gettext_lazy("Your part in this study is over"),
+            gettext_lazy("Each person can take part only once."),
+            sentence=gettext_lazy("Each person can take part only once."),
         ),
     )
     NOT_INVITED = (
@@ -114,6 +130,7 @@ class StartRefusal(StrEnum):
         RefusalText(
             gettext_lazy("This study is for people who took part in an earlier one"),
             gettext_lazy("Your participant ID is not one of theirs. Nothing was stored."),
+            sentence=gettext_lazy("This study is for people who took part in an earlier one."),
         ),
     )
     TOOK_PART = (
@@ -121,6 +138,7 @@ class StartRefusal(StrEnum):
         RefusalText(
             gettext_lazy("You took part in an earlier study"),
             gettext_lazy("This study is for people who did not take part in it. Nothing was stored."),
+            sentence=gettext_lazy("This study is for people who did not take part in an earlier one."),
         ),
     )
     ALL_SITTINGS = (
@@ -151,17 +169,40 @@ class StartRefusal(StrEnum):
         RefusalText(
             gettext_lazy("You withdrew from this study"),
             gettext_lazy("Your data have been deleted, so you cannot take part again."),
+            sentence=gettext_lazy("You withdrew from this study."),
         ),
     )
-    FULL = "full", RefusalText(gettext_lazy("This study has all the participants it needs"), _KEPT)
-    BOTS_FULL = "bots_full", RefusalText(gettext_lazy("The chatbots you have not met already have enough chats"), _KEPT)
-    SPENT = "spent", RefusalText(gettext_lazy("This study's budget has been used up"), _KEPT)
+    FULL = (
+        "full",
+        RefusalText(
+            gettext_lazy("This study has all the participants it needs"),
+            _KEPT,
+            sentence=gettext_lazy("This study has all the participants it needs."),
+        ),
+    )
+    BOTS_FULL = (
+        "bots_full",
+        RefusalText(
+            gettext_lazy("The chatbots you have not met already have enough chats"),
+            _KEPT,
+            sentence=gettext_lazy("The chatbots you have not met already have enough chats."),
+        ),
+    )
+    SPENT = (
+        "spent",
+        RefusalText(
+            gettext_lazy("This study's budget has been used up"),
+            _KEPT,
+            sentence=gettext_lazy("This study's budget has been used up."),
+        ),
+    )
     PAUSED = (
         "paused",
         RefusalText(
             gettext_lazy("This study is paused"),
             gettext_lazy("You can open the same link again later. Nothing you sent is lost."),
             can_try_again=True,
+            sentence=gettext_lazy("This study is paused."),
         ),
     )
     DRAFT = (
@@ -170,15 +211,20 @@ class StartRefusal(StrEnum):
             gettext_lazy("This study is not open yet"),
             gettext_lazy("You can open the same link again later. Nothing was stored."),
             can_try_again=True,
+            sentence=gettext_lazy("This study is not open yet."),
         ),
     )
-    ENDED = "ended", RefusalText(gettext_lazy("This study has ended"), _KEPT)
+    ENDED = (
+        "ended",
+        RefusalText(gettext_lazy("This study has ended"), _KEPT, sentence=gettext_lazy("This study has ended.")),
+    )
     NO_BOT = (
         "no_bot",
         RefusalText(
             gettext_lazy("No chatbot is available at the moment"),
             gettext_lazy("This is our fault, not yours. Try again in a few minutes."),
             can_try_again=True,
+            sentence=gettext_lazy("No chatbot is available at the moment."),
         ),
     )
     # Specific to the platform that the participant comes from: `page_texts.refusal_text`.
@@ -189,6 +235,10 @@ class StartRefusal(StrEnum):
             gettext_lazy("Without it we cannot tell who you are. Nothing was stored."),
         ),
     )
+
+    def refused(self, sentence: str | Promise = "", **details: Any) -> Refused:
+        """Return the refusal in the participant's language; its message is the member's sentence by default."""
+        return Refused(self, str(sentence or self.text.sentence or self.text.title), **details)
 
     @classmethod
     def get_member(cls, code: str) -> StartRefusal | None:

@@ -392,7 +392,7 @@ _NOTES = {
 
 _MODELS = ("one", "other")
 _MORE_MODELS = ("third", "fourth")
-_BOTS = ["eliza", "retrieval", "parrot", "generic"]
+EXAMPLE_BOTS = ["eliza", "retrieval", "parrot", "generic"]
 _JUDGING = {
     "instructions_text": (
         "Read what was said before each reply.\n"
@@ -423,7 +423,7 @@ def study_example(name: str, language: str = "en") -> StudyFile:
         "protocol": name,
     }
     if protocol.gives == "bots":
-        plain["bots"] = _BOTS
+        plain["bots"] = EXAMPLE_BOTS
     texts: dict[str, Any] = {}
     if protocol.gives != "bots":  # participants do not write to a chatbot
         texts = {**_JUDGING}

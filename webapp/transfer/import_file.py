@@ -31,6 +31,7 @@ from webapp.core.errors import Refused
 from webapp.studies.bot_columns import controls_mark
 from webapp.studies.models import Study
 from webapp.transfer.package.import_package import ImportReport, Progress, package_check, package_import
+from webapp.transfer.package.row_checks import BATCH
 from webapp.transfer.services import language_checked, records_store, scales_known, study_for_import, unfinished_import
 
 _CORRELATED = 20_000
@@ -96,7 +97,6 @@ def conversations_sample() -> list[Record]:
     ]
 
 
-BATCH = 500
 PREVIEW_RECORDS, PREVIEW_ROWS = 20_000, 50_000
 """Numbers of records, and of CSV rows, that a preview reads."""
 _FIRST, _LISTED = 5, 200

@@ -30,11 +30,11 @@ from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.studies.models import AGREED_BY_PEOPLE, Dimension, Rubric, Study
+from webapp.studies.models.participants import IMPORT_PLATFORM
 from webapp.studies.rubrics import rubric_create, rubric_freeze
 from webapp.studies.services import participants_named, study_create
 from webapp.studies.versions import study_edit
 
-PLATFORM = "import"
 Key = tuple[str, str, str]
 """Key of an imported conversation: its source, its id there and its bot (`Record.key`)."""
 
@@ -315,7 +315,7 @@ def _participants(study: Study, records: Sequence[Record]) -> dict[str, uuid.UUI
     names = {rating.rater for record in records for rating in record.ratings if rater_named(rating.rater) is not None}
     if not names:
         return {}
-    return participants_named(study=study, platform=PLATFORM, names=names)
+    return participants_named(study=study, platform=IMPORT_PLATFORM, names=names)
 
 
 def _stored_ids(study: Study, records: Collection[Record]) -> dict[Key, uuid.UUID]:

@@ -235,13 +235,13 @@ def _umask() -> int:
     return mask
 
 
-_PIECE_BYTES = 256 * 1024
+PIECE_BYTES = 256 * 1024
 
 
 def pieces_of(file: BinaryIO) -> Iterator[bytes]:
     """Yield a file in pieces, and close it."""
     with file:
-        while piece := file.read(_PIECE_BYTES):
+        while piece := file.read(PIECE_BYTES):
             yield piece
 
 

@@ -8,13 +8,20 @@ import torch
 from tensorboardX.proto.event_pb2 import Event
 
 from chatbots.bots.checkpoint import SHIPPED
-from chatbots.checkpoints import CheckpointError, checkpoint_load, checkpoint_manifest, missing_reason
+from chatbots.checkpoints import (
+    CARD,
+    SHIPPED_MAX_BYTES,
+    CheckpointError,
+    checkpoint_load,
+    checkpoint_manifest,
+    missing_reason,
+)
 from chatbots.training import config as subject
 from chatbots.training import ei, shipping
 from chatbots.training.config import config_before, config_load
 from chatbots.training.loop import finished, train
 from chatbots.training.run_folder import LOG_FILE, TENSORBOARD_FOLDER, MetricsLog, log_read
-from chatbots.training.shipping import CARD, MAX_BYTES, ship
+from chatbots.training.shipping import ship
 from tests.chatbots.training.builders import config, corpus_write, fake_embeddings
 
 
@@ -75,7 +82,7 @@ def test_what_is_not_finished_or_too_large_is_not_shipped(trained, tmp_path, mon
         ship(tmp_path / "nothing", tmp_path / "place", wanted, "")
     assert finished(folder)
     assert not finished(tmp_path / "nothing")
-    monkeypatch.setattr(shipping, "MAX_BYTES", 1000)
+    monkeypatch.setattr(shipping, "SHIPPED_MAX_BYTES", 1000)
     with pytest.raises(CheckpointError, match=r"bytes, more than 1,000; lower data\.max_words"):
         ship(folder, tmp_path / "place", wanted, "")
 
@@ -107,7 +114,7 @@ def test_a_shipped_model_is_what_its_card_says(tmp_path, name):
         "vhred-ei": ("ei", "bow"),
         "vhcr-ei": ("ei",),
     }.get(name, ())
-    assert sum(path.stat().st_size for path in folder.iterdir()) <= MAX_BYTES
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= SHIPPED_MAX_BYTES
 
     for file in ALLOWED - {"everyday"}:
         (tmp_path / file).touch()

@@ -18,9 +18,9 @@ from evaluation.analysis.trajectories import Grouping, TrajectoryGroup, trajecto
 from evaluation.number_format import result_dump, result_load
 from evaluation.ratings import Ratings
 from evaluation.stats.comparisons import EQUAL_ALPHA, ORDER_ALPHA, pairwise
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.power import raters_needed
 from evaluation.stats.sequential import pairwise_always
-from evaluation.stats.trajectories import LEVEL
 from tests.evaluation.stats import simulated_courses
 
 
@@ -371,5 +371,5 @@ def test_intervals_of_courses_and_differences_hold(design: str) -> None:
     found = simulated_courses.held(design, 40)
     for what, one in found.items():
         if one.of >= 40:
-            assert one.inside / one.of >= LEVEL - 3 * np.sqrt(LEVEL * (1 - LEVEL) / 40), what
+            assert one.inside / one.of >= RATING_LEVEL - 3 * np.sqrt(RATING_LEVEL * (1 - RATING_LEVEL) / 40), what
     assert sum(one.of >= 40 for one in found.values()) >= 12

@@ -13,6 +13,7 @@ from ninja import Query, Router, Status
 from chatbots.participants.base import ParticipantProfile
 from chatbots.registry import UnknownName
 from chatbots.validation import ValuesError
+from evaluation.stats.constants import SCORE_LEVEL
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token
 from webapp.api.routes.conversations import conversation_page
 from webapp.api.routes.jobs import TO_RUN, get_run
@@ -38,7 +39,7 @@ from webapp.jobs.services.selfplay import run_create
 from webapp.jobs.services.simulation import simulation_create
 from webapp.search.fields import Numbers
 from webapp.search.pagination import conversations_of_run
-from webapp.search.run_comparison import LEVEL, RunComparisonParams, RunMeasure, Side, runs_compared
+from webapp.search.run_comparison import RunComparisonParams, RunMeasure, Side, runs_compared
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.exporters.base import ExportOptions, run_exporters, table_of_run
 from webapp.transfer.job_files import export_record
@@ -112,7 +113,7 @@ def runs_compare(request: HttpRequest, compared: Query[ComparedRuns]) -> Any:
     if comparison.wrong:
         raise ValuesError(comparison.wrong)
     return {
-        "level": LEVEL,
+        "level": SCORE_LEVEL,
         "runs": comparison.runs,
         "columns": comparison.measures,
         "sides": [_side(side, comparison.measures) for side in comparison.sides],

@@ -61,6 +61,7 @@ from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.assignment.counterbalance import pair_of_slot
 from webapp.studies.models import Item, Participant, Study
+from webapp.studies.refusals import BOT_ANSWERING, CHAT_NOT_FOUND, CHAT_TO_RATE, MESSAGE_EMPTY, NO_SUCH_REPLY, PICK_DUE
 from webapp.studies.safety import distress_source
 
 
@@ -106,7 +107,7 @@ def turn_add_human(
     with transaction.atomic():
         conversation = chats_under_way().select_for_update(of=("self",)).filter(pk=conversation_id).first()
         if conversation is None:  # the participant was erased
-            raise Refused("not_found", _("We cannot open this chat here."), client_id=str(client_id))
+            raise CHAT_NOT_FOUND.refused(client_id=str(client_id))
         turns = Turn.objects.filter(conversation=conversation)
         stored = list(turns.values_list("client_id", "goes_on", "is_refused"))
         if any(stored_id == client_id for stored_id, _goes_on, _is_refused in stored):
@@ -120,7 +121,7 @@ def turn_add_human(
             or conversation.n_exchanges >= version.values.chat.max_exchanges
             or _time_is_over(conversation, len(stored))
         ):
-            raise Refused("closed", _("This chat is finished. You can rate it now."), **details)
+            raise CHAT_TO_RATE.refused(**details)
         failure = failure_of(conversation)
         is_rewritten = failure is not None and "rewrite" in failure.can
         if failure is not None and not is_rewritten:
@@ -132,15 +133,13 @@ def turn_add_human(
                 **details,
             )
         if conversation.due_turn is not None and not is_rewritten:
-            raise Refused(
-                "waiting_for_reply", _("The chatbot is still answering. Your text stays in the box."), **details
-            )
+            raise BOT_ANSWERING.refused(**details)
         if conversation.n_exchanges and stored[-1][1] is None and picks_replies(conversation):
-            raise Refused("pick_due", _("Pick a reply first. Your text stays in the box."), **details)
+            raise PICK_DUE.refused(**details)
         seat = partner_seat_for(conversation=conversation, client_id=client_id)
         text = sanitise_input(text)
         if not text and image is None:
-            raise Refused("empty", _("Write something first."), **details)
+            raise MESSAGE_EMPTY.refused(**details)
         if image is not None and not takes_images(conversation):
             raise Refused("bad_image", _("You cannot send images in this chat."), **details)
         n_over = len(text) - version.values.chat.max_message_chars
@@ -228,8 +227,8 @@ def vote_set(*, conversation_id: UUID, turn_index: int, value: int) -> None:
         return
     state = Conversation.objects.filter(pk=conversation_id).values_list("state", flat=True).first()
     if state != Conversation.State.OPEN:
-        raise Refused("closed", _("This chat is finished. You can rate it now."), turn=turn_index)
-    raise Refused("bad_frame", _("The chatbot has no reply with this number."), turn=turn_index)
+        raise CHAT_TO_RATE.refused(turn=turn_index)
+    raise NO_SUCH_REPLY.refused(turn=turn_index)
 
 
 def reply_report(

@@ -21,6 +21,7 @@ from webapp.conversations.task_start import conversation_start, task_chats
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.models import Outcome, Slot, Task
+from webapp.studies.refusals import BOTS_ANSWERING, CHAT_NOT_FAILED, CHAT_NOT_FOUND, CHECK_DUE
 from webapp.studies.services import pairs_replace, task_bot_add, task_close, task_complete, task_end, task_withdraw
 from webapp.studies.start_refusals import StartRefusal
 
@@ -63,7 +64,7 @@ def _swap_within(conversation: Conversation) -> Conversation:
     chats = task_chats(task=task)
     if chats and chats[-1].state == Conversation.State.OPEN:
         return chats[-1]
-    raise refused or Refused(StartRefusal.NO_BOT, _("No chatbot is available at the moment."))
+    raise refused or StartRefusal.NO_BOT.refused()
 
 
 def conversation_finish_failed(*, conversation: Conversation) -> Task:
@@ -115,7 +116,7 @@ def _failed_close(conversation: Conversation, task_state: str | None, *, way: st
     )
     failure = failure_of(locked)
     if locked.task is None or failure is None or way not in failure.can:
-        raise Refused("not_failed", _("This chat is still running."))
+        raise CHAT_NOT_FAILED.refused()
     locked.state = Conversation.State.ENDED if failure.is_content else Conversation.State.FAILED
     locked.ended_at = database_now()
     locked.rating_draft = {}
@@ -167,7 +168,7 @@ def pair_chats(*, slots: tuple[Slot, ...]) -> list[Conversation]:
     # Lock in the order of keys, as everywhere, to avoid deadlocks.
     chats = list(rows.filter(slot__in=slots).order_by("pk"))
     if len(chats) != 2:
-        raise Refused("not_found", _("We cannot open this chat here."))
+        raise CHAT_NOT_FOUND.refused()
     return sorted(chats, key=lambda chat: chat.slot.order if chat.slot else 0)
 
 
@@ -184,7 +185,7 @@ def pair_close(*, slots: tuple[Slot, ...]) -> None:
         if chat.state != Conversation.State.OPEN:
             raise Refused("closed", _("This comparison is finished."))
         if reply_is_coming(chat):
-            raise Refused("waiting_for_reply", _("You can choose once both have answered."))
+            raise BOTS_ANSWERING.refused()
         if early := early_reason(chat):
             messages = {
                 "too_early": _("Write a little more before you choose."),
@@ -194,9 +195,9 @@ def pair_close(*, slots: tuple[Slot, ...]) -> None:
         if picks_replies(chat) and chat.turns.filter(speaker="bot", goes_on=None, index__gt=0).exists():
             raise Refused("pick_due", _("Pick a reply first."))
     if chats[0].n_exchanges != chats[1].n_exchanges:
-        raise Refused("waiting_for_reply", _("You can choose once both have answered."))
+        raise BOTS_ANSWERING.refused()
     if chats[0].version is not None and chat_check_due(chats[0], chats[0].version):
-        raise Refused("check_due", _("Answer the researchers' question first."))
+        raise CHECK_DUE.refused()
     for chat in chats:
         conversation_complete(conversation=chat)
 
@@ -230,7 +231,7 @@ def _pair_give_up(slots: tuple[Slot, ...]) -> tuple[Task, list[str]]:
     chats = pair_chats(slots=slots)
     failed = [chat for chat in chats if failure_of(chat) is not None]
     if not failed:
-        raise Refused("not_failed", _("This chat is still running."))
+        raise CHAT_NOT_FAILED.refused()
     for chat in chats:
         chat.state = Conversation.State.FAILED if chat in failed else Conversation.State.ENDED
         if chat not in failed:

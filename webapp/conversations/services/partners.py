@@ -29,6 +29,7 @@ from webapp.conversations.services.replies import DUE_FIELDS, chat_locked, due_f
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
+from webapp.studies.refusals import CHAT_TO_RATE
 
 SEEN_EVERY = timedelta(seconds=5)
 """Interval at which an open page is recorded."""
@@ -169,7 +170,7 @@ def partner_seat_for(*, conversation: Conversation, client_id: UUID) -> PartnerS
         words = _("Your chat partner is not here yet. Your text stays in the box.")
         raise Refused("waiting_for_reply", words, client_id=str(client_id))
     if _has_ended(seat):
-        raise Refused("closed", _("This chat is finished. You can rate it now."), client_id=str(client_id))
+        raise CHAT_TO_RATE.refused(client_id=str(client_id))
     return seat
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 
 from markupsafe import Markup
 
-from evaluation.analysis.bot_means import LEVEL
 from evaluation.analysis.leaderboard import LeaderboardEntry, format_ranks, leaderboard
 from evaluation.number_format import NONE, figure, percent, span
 from evaluation.plots.rows import (
@@ -26,13 +25,13 @@ from evaluation.plots.rows import (
 from evaluation.plots.svg import el
 from evaluation.plots.text_layout import tick_label
 from evaluation.ratings import RatingDimension
-from webapp.dashboard.charts.figure import NARROW, Cell, PageFigure, PageTable, Variant
+from evaluation.stats.constants import RATING_LEVEL
+from webapp.dashboard.charts.figure import NARROW, WIDE, Cell, PageFigure, PageTable, Variant
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import count_cell, linked, mean_cells, page_table, reason_text
 from webapp.dashboard.narrative.verdicts import intervals_sentence
 from webapp.results.bot_means import BotSummary, StudySummary
 
-WIDE = 958.0
 PER_BLOCK = 5
 """Maximum number of columns side by side; more start a new block below."""
 
@@ -49,7 +48,7 @@ def bots_figure(summary: StudySummary, link: Link, *, is_whole: bool = False) ->
     """
     leading = summary.dimensions[0] if summary.dimensions else None
     rating_counts = [bot.n_ratings for bot in summary.bots if bot.n_ratings]
-    level = LEVEL if summary.means is None else summary.means.level
+    level = RATING_LEVEL if summary.means is None else summary.means.level
     test = "fixed" if summary.compared is None else summary.compared.test
     method = intervals_sentence("Mean rating", test, level)
     if leading is not None:
@@ -179,7 +178,7 @@ def _rank(place: LeaderboardEntry | None) -> Cell:
 
 def _table(summary: StudySummary, link: Link) -> PageTable:
     places, leading = {}, summary.dimensions[0] if summary.dimensions else None
-    level = percent(LEVEL if summary.means is None else summary.means.level)
+    level = percent(RATING_LEVEL if summary.means is None else summary.means.level)
     if summary.means is not None and summary.compared is not None:
         places = {place.bot: place for place in leaderboard(summary.means, summary.compared).places}
     return page_table(

@@ -19,7 +19,7 @@ from evaluation.plots.rows import Column, RowName, rows_drawing
 from evaluation.plots.svg import Scale, drawing, el, line, rect, text
 from evaluation.plots.text_layout import shorten, tick_label
 from evaluation.ratings import RatingDimension
-from webapp.dashboard.charts.figure import NARROW, Cell, PageFigure, PageTable, for_widths
+from webapp.dashboard.charts.figure import NARROW, TEXT_WIDE, Cell, PageFigure, PageTable, for_widths
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import count_cell, number_cell, page_table
 from webapp.ratings.flags.base import clock
@@ -158,7 +158,6 @@ def _legend(dimension: RatingDimension, steps: Sequence[float], room: float) -> 
 
 
 _HEIGHT, _TOP, _FOOT = 150.0, 22.0, 42.0
-_WIDE = 760.0
 
 
 def durations_figure(durations: Mapping[str, Any]) -> PageFigure | None:
@@ -178,7 +177,7 @@ def durations_figure(durations: Mapping[str, Any]) -> PageFigure | None:
         else "too few to flag fast tasks"
     )
     method = f"{durations['n']} finished tasks, median {clock(median)} minutes; {fast}."
-    drawings = for_widths(lambda width, css: _draw_durations(durations, width, name=method, css=css), _WIDE)
+    drawings = for_widths(lambda width, css: _draw_durations(durations, width, name=method, css=css), TEXT_WIDE)
     return PageFigure("durations", "Task durations", method, *drawings, _table(durations))
 
 

@@ -15,6 +15,10 @@ from evaluation.plots.svg import el
 FIGURE_PARAM = "figure_file"
 """Parameter that requests a figure of a page as a file, such as `bots.pdf`."""
 _SCREEN = 24
+WIDE = 958.0
+"""Width of a drawing on a wide screen, in pixels."""
+TEXT_WIDE = 760.0
+"""Width of a drawing that is as wide as the text, in pixels."""
 
 StoredReason = Annotated[str, Field(alias="why")]
 """Reason for a missing number; stored reports have it as `why`."""

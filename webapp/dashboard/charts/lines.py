@@ -20,11 +20,10 @@ from evaluation.plots.svg import Scale, drawing, el, group, line, number, padded
 from evaluation.plots.text_layout import shorten, text_width, tick_label
 from evaluation.stats.trajectories import Course
 from evaluation.tables import Column
-from webapp.dashboard.charts.figure import NARROW, Cell, PageFigure, PageTable, Variant
+from webapp.dashboard.charts.figure import NARROW, WIDE, Cell, PageFigure, PageTable, Variant
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import count_cell, number_cell, page_table
 
-WIDE = 958.0
 GAP = 40.0
 FEWEST = 20
 """Minimum conversations for a point; points with fewer are only in the table."""

@@ -80,8 +80,6 @@ def heatmap_figure(
     return PageFigure(id, wide=wide, narrow=narrow, table=table, **texts)
 
 
-MATRIX_WIDE = 958.0
-
 CorrelationGrid = dict[tuple[int, int], Correlation]
 
 
@@ -144,7 +142,7 @@ def _drawings(
     name = f"{symbol} for {len(rows)} rows and {len(columns)} columns."
     return for_widths(
         lambda width, css: _draw(rows, columns, correlations, symbol, sure, width, links=links, name=name, css=css),
-        MATRIX_WIDE,
+        WIDE,
     )
 
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 from functools import partial
 
 from evaluation.analysis.answers import DimensionAnswers
-from evaluation.analysis.bot_means import LEVEL, BotMeans
+from evaluation.analysis.bot_means import BotMeans
 from evaluation.analysis.comparisons import Comparisons, Units
 from evaluation.analysis.planning import PredictionWorth, RaterPlan, prediction_worth
 from evaluation.analysis.prediction_powered import PoweredMeans
 from evaluation.number_format import digits_for, figure, percent, share
 from evaluation.ratings import MEAN_KEY, RatingDimension
 from evaluation.stats.comparisons import Comparison
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.effect_sizes import Effect, EffectSizes
 from evaluation.stats.power import RaterNeed
 from webapp.dashboard.charts.bots import bots_figure
@@ -379,7 +380,7 @@ def headline_sentence(frame: StudyFrame, summary: StudySummary) -> str:
     sentence = f"{best.bot.title} is rated highest, with a mean {question_text} of {mean}"
     if estimate.low is None:
         return f"{sentence} ({reason_text(estimate.reason)})."
-    level = percent(LEVEL if summary.means is None else summary.means.level)
+    level = percent(RATING_LEVEL if summary.means is None else summary.means.level)
     return f"{sentence}, {level} interval {figure(estimate.low, digits)} to {figure(estimate.high, digits)}."
 
 

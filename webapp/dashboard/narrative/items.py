@@ -8,11 +8,12 @@ from typing import get_args
 from evaluation.analysis.agreement import ItemSets, SetAgreement
 from evaluation.analysis.answers import Approval
 from evaluation.analysis.error_spans import SEVERITIES, ErrorResults
-from evaluation.analysis.items import LEVEL, DimensionItems, Grades, HumanBound, ItemMeans, Label
+from evaluation.analysis.items import DimensionItems, Grades, HumanBound, ItemMeans, Label
 from evaluation.analysis.reference_ratings import ReferenceRatings
 from evaluation.number_format import digits_for, figure, percent, share, span
 from evaluation.ratings import RatingDimension
 from evaluation.stats.agreement import AgreementEstimate
+from evaluation.stats.constants import RATING_LEVEL
 from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import (
@@ -82,8 +83,8 @@ def _errors_table(errors: ErrorResults, bots: Mapping[str, BotInfo]) -> NamedTab
         ("Replies", lambda bot: count_cell(bot.n_replies)),
         ("Ratings", lambda bot: count_cell(bot.n_ratings)),
         ([name.capitalize() for name in SEVERITIES], lambda bot: [number_cell(bot.per_reply[n]) for n in SEVERITIES]),
-        (("Score", percent(LEVEL)), lambda bot: mean_cells(bot.score)),
-        (("Per 100 words", percent(LEVEL)), lambda bot: mean_cells(bot.per_100_words)),
+        (("Score", percent(RATING_LEVEL)), lambda bot: mean_cells(bot.score)),
+        (("Per 100 words", percent(RATING_LEVEL)), lambda bot: mean_cells(bot.per_100_words)),
         method=(
             "Average number of errors per rating of a reply, by severity. The score is minus the sum of the error "
             "weights (MQM); per 100 words it is a ratio of sums. 90 % intervals over raters and replies."
@@ -272,7 +273,7 @@ def _items_table(
         ("Item", lambda item_mean: Cell(item_mean.item)),
         ("Model", lambda item_mean: named_cell(bots, item_mean.bot)),
         (
-            ("Mean", percent(LEVEL)),
+            ("Mean", percent(RATING_LEVEL)),
             lambda item_mean: mean_cells(item_mean, digits, reason="only one rating, or equal ratings"),
         ),
         ("n", lambda item_mean: count_cell(item_mean.n)),

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 
 from evaluation.analysis.agreement import AgreementCoefficient, RaterAgreement
 from evaluation.analysis.answers import DimensionAnswers
-from evaluation.analysis.raters import LEVEL, OwnScales, RaterAnalysis, Screening
+from evaluation.analysis.raters import OwnScales, RaterAnalysis, Screening
 from evaluation.number_format import digits_for, figure, percent, share, span
 from evaluation.ratings import RatingDimension
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.rater_filters import RaterVerdict
 from webapp.dashboard.charts.distributions import answers_figure
 from webapp.dashboard.charts.figure import Cell
@@ -190,7 +191,7 @@ def _own_table(frame: StudyFrame, own_scales: OwnScales) -> NamedTable:
         own_scales.bots,
         ("Bot", lambda bot: named_cell(frame.bots, bot.bot)),
         ("Mean", lambda bot: number_cell(bot.mean, digits)),
-        (("z-score", percent(LEVEL)), lambda bot: mean_cells(bot.own)),
+        (("z-score", percent(RATING_LEVEL)), lambda bot: mean_cells(bot.own)),
         ("n", lambda bot: count_cell(bot.own.n)),
         method=(
             "Each rating minus the rater’s mean, divided by the rater’s standard deviation; raters with at least "
@@ -239,7 +240,7 @@ def _unflagged_table(frame: StudyFrame, screening: Screening) -> NamedTable:
         ("Bot", lambda bot: named_cell(frame.bots, bot.bot)),
         ("All raters", lambda bot: number_cell(bot.mean, digits)),
         ("n", lambda bot: count_cell(bot.n)),
-        (("Without flagged raters", percent(LEVEL)), lambda bot: mean_cells(bot.kept, digits)),
+        (("Without flagged raters", percent(RATING_LEVEL)), lambda bot: mean_cells(bot.kept, digits)),
         ("n", lambda bot: count_cell(bot.kept.n)),
         ("Flagged raters only", lambda bot: number_cell(bot.flagged, digits, "no ratings by flagged raters")),
         ("n", lambda bot: count_cell(bot.n_flagged)),

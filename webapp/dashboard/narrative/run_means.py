@@ -12,12 +12,13 @@ from django.utils.formats import date_format
 
 from evaluation.number_format import figure, percent, span
 from evaluation.plots.marks import slots_of
+from evaluation.stats.constants import SCORE_LEVEL
 from webapp.core.language import plural
 from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import NamedTable, count_cell, declared_table, listed, reason_text
 from webapp.jobs.models import SelfPlayRun
-from webapp.search.run_comparison import LEVEL, RunMean, RunMeasure, RunsCompared, Side, settings_of
+from webapp.search.run_comparison import RunMean, RunMeasure, RunsCompared, Side, settings_of
 
 _SMALL = 1.0
 """Numbers below this value have three decimals."""
@@ -40,8 +41,8 @@ def means_table(comparison: RunsCompared) -> NamedTable:
         *measures,
         ("Conversations", _n_cell),
         method=(
-            f"Mean over a bot’s conversations with itself, with {percent(LEVEL)} interval over conversations. Current "
-            "versions of the metrics."
+            f"Mean over a bot’s conversations with itself, with {percent(SCORE_LEVEL)} interval over "
+            "conversations. Current versions of the metrics."
         ),
         note=" ".join(_cautions(comparison)),
     )

@@ -29,6 +29,7 @@ from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.core.rights import Right
+from webapp.core.thread_pool import PIECE_BYTES
 from webapp.dashboard.navigation import form_view, post_view
 from webapp.dashboard.people_forms import BonusForm, MessageForm, PeopleForm, RejectForm, ResultsFileForm
 from webapp.dashboard.people_list import APPROVE, NO_FLAGS, OURS, PeopleFilters, state_of
@@ -44,7 +45,6 @@ from webapp.studies.recruitment.completion import money_text
 
 _IN_MEMORY_BYTES = 2_500_000
 """Larger results files are on disk while they are filled in and sent back."""
-_PIECE_BYTES = 65_536
 
 
 @post_view(Right.PAY)
@@ -366,7 +366,7 @@ def _mturk_filled(request: HttpRequest, study: Study) -> HttpResponseBase:
     out.flush()
     filled_file.seek(0)
     record(DOWNLOAD, study, file="mturk_results")
-    response = _file(iter(lambda: filled_file.read(_PIECE_BYTES), b""), f"{study.key}-mturk-results.csv")
+    response = _file(iter(lambda: filled_file.read(PIECE_BYTES), b""), f"{study.key}-mturk-results.csv")
     response._resource_closers.append(out.close)  # type: ignore[attr-defined]
     return response
 

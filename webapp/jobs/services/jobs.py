@@ -21,6 +21,7 @@ from chatbots.identity import Identity
 from chatbots.registry import UnknownName
 from chatbots.text import sanitise
 from chatbots.validation import InputModel, ValuesError, values_read
+from webapp.bots.services import REASON_REMOVED
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.project_disk import disk_demand
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 J = TypeVar("J", bound=JobBase)
-ERROR_REMOVED = "The error text was removed when participants were erased, because it might have quoted them."
 LIVING = (State.QUEUED, State.RUNNING, State.INTERRUPTED)
 """States in which a heartbeat means that the job is running."""
 
@@ -250,7 +250,7 @@ def job_errors_forget(studies: Collection[int]) -> None:
         MetricRun.objects.filter(of_studies),
         HybridFit.objects.filter(of_studies | Q(train_study__in=list(studies))),
     ):
-        rows.exclude(error="").update(error=ERROR_REMOVED)
+        rows.exclude(error="").update(error=REASON_REMOVED)
 
 
 def job_stopped(*, job: JobBase) -> bool:

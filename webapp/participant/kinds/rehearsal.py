@@ -20,6 +20,8 @@ from webapp.participant.simulated import ScriptedVisit, rehearse
 from webapp.participant.simulated.answers import script_in
 from webapp.studies.selectors import rehearsal_token
 
+MOST_PEOPLE = 200
+"""Maximum number of scripted participants of a rehearsal that is started from the browser."""
 _FAILURES_KEPT = 20
 _LOOKED_AT_S = 1.0
 Outcome = ScriptedVisit | Exception
@@ -31,7 +33,7 @@ class RehearsalParams(InputModel):
     The address is that of the server in the researcher's browser.
     """
 
-    people: int = Field(default=12, ge=1, le=200)
+    people: int = Field(default=12, ge=1, le=MOST_PEOPLE)
     url: str = Field(default="", max_length=500)
     seed: int = 0
 

@@ -31,7 +31,7 @@ from webapp.participant.question_view import (
     read_answer,
 )
 from webapp.participant.recruitment_links import recruitment_read, recruitment_sign
-from webapp.participant.services import questions_answer, quiz_answer
+from webapp.participant.services import BAD_LINK, questions_answer, quiz_answer
 from webapp.participant.sitting_texts import all_parts_pay, sitting_lines
 from webapp.participant.steps.base import ParticipantStep, Standing, TaskStep, next_step, register_step, standing_open
 from webapp.studies.assignment.choices import choices_of, lets_choose
@@ -73,7 +73,7 @@ class ConsentStep(ParticipantStep):
         arrival = EntryRequest(request, study, self.visit, recruitment_read(study, request.GET))
         refusal = None
         if problem := arrival.recruitment.problem_for(arrival.participant):
-            refusal = Refused(problem, _("You cannot start with this link."))
+            refusal = Refused(problem, str(BAD_LINK))
         elif (moved := arrival.moved_page()) is not None:
             return moved
         else:

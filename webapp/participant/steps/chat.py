@@ -9,7 +9,6 @@ from functools import cached_property
 
 from django.http import HttpResponse
 from django.shortcuts import redirect
-from django.utils.translation import gettext as _
 
 from chatbots.bots.person import PERSON
 from webapp.conversations.attention_checks import chat_check_due
@@ -43,6 +42,7 @@ from webapp.results.refresh import order_refresh_for_rule
 from webapp.studies.models import Participant, Slot
 from webapp.studies.protocols.base import get_protocol
 from webapp.studies.questions import Question
+from webapp.studies.refusals import ANSWERS_MISSING
 from webapp.studies.rubrics import questions_not_asked
 
 
@@ -115,7 +115,7 @@ class RatingFormStep(ConversationStep):
         conversation, form = self.conversation, RatingForm(self._questions, self.request.POST)
         try:
             if not form.is_valid():
-                raise Refused("bad_answers", _("Some answers are missing."))
+                raise ANSWERS_MISSING.refused()
             rating_submit(
                 conversation=conversation,
                 participant=self._participant,

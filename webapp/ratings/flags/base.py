@@ -22,6 +22,7 @@ from uuid import UUID
 from chatbots.registry import C, Registry
 from webapp.conversations.models import Turn, Typing
 from webapp.studies.models import Outcome, Study, Task
+from webapp.studies.models.participants import IMPORT_PLATFORM
 
 LOOKED_AT = (Outcome.RATED, Outcome.BOT_FAILED, Outcome.FAILED_CHECK)
 """Outcomes of tasks with data, or with a decision about pay. Other tasks are not checked."""
@@ -88,7 +89,7 @@ class StudyWork:
                 outcome__in=LOOKED_AT,
                 ended_at__isnull=False,
             )
-            .exclude(participant__platform="import")
+            .exclude(participant__platform=IMPORT_PLATFORM)
             .order_by("pk")
             .values_list("pk", "participant_id", "submission", "outcome", "created_at", "ended_at")
         )

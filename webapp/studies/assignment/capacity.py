@@ -195,19 +195,19 @@ def bots_refusal(
     if not study.bots:
         return None
     if len(remaining) < n:
-        return Refused(StartRefusal.ALL_RATED, _("You have already rated every chatbot."))
+        return StartRefusal.ALL_RATED.refused()
     has_quotas = study.values.assignment.has_quotas or study.values.conditions.has_quota
     if has_quotas and not synthetic:
         if loads is None:
             loads = bot_loads(study, study.bots, synthetic=False)
         full = bots_full(study, loads)
         if len(set(study.bots) - full) < n:
-            return Refused(StartRefusal.FULL, _("This study has all the participants it needs."))
+            return StartRefusal.FULL.refused()
         if len(set(remaining) - full) < n:
-            return Refused(StartRefusal.BOTS_FULL, _("The chatbots you have not met already have enough chats."))
+            return StartRefusal.BOTS_FULL.refused()
         remaining = [bot_id for bot_id in remaining if bot_id not in full]
     if len(set(remaining) - bots_beyond_cap(study).keys()) < n:
-        return Refused(StartRefusal.SPENT, _("This study's budget has been used up."))
+        return StartRefusal.SPENT.refused()
     return None
 
 

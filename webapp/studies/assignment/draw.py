@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from django.db.models import Count, F, QuerySet, Window
 from django.db.models.functions import RowNumber
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from chatbots import derive_seed
@@ -44,7 +43,7 @@ from webapp.studies.items import checks_ensure, repeats_ensure
 from webapp.studies.models import Item, Participant, Slot, Study
 from webapp.studies.selectors import conversations_unseen, gold_given, items_unseen, replies_of
 from webapp.studies.settings import StudyValues
-from webapp.studies.start_refusals import StartRefusal
+from webapp.studies.start_refusals import ALL_ITEMS_RATED, ALL_PAIRS_RATED, StartRefusal
 
 CHOICE_GONE = gettext_lazy("This chatbot is no longer available. Choose another one.")
 
@@ -90,7 +89,7 @@ class StudyDraw:
         candidates = [bot_id for bot_id in self.available if bot_id not in excluded]
         if len(candidates) < n:
             refusal = bots_refusal(study, met=met, loads=loads, synthetic=not self._is_limited, n=n)
-            raise refusal or Refused(StartRefusal.NO_BOT, _("No chatbot is available at the moment."))
+            raise refusal or StartRefusal.NO_BOT.refused()
         if self.chosen_bot and n == 1 and not same:
             if self.chosen_bot not in candidates:
                 raise Refused("choice_gone", str(CHOICE_GONE))
@@ -149,10 +148,10 @@ class StudyDraw:
     def _no_cell(self, cells: CellDraw, bots: Collection[str], n: int, met: Collection[str]) -> Refused:
         """Return the reason why no cell with these bots is left."""
         if replace(cells, is_limited=False).options(bots, n):
-            return Refused(StartRefusal.BOTS_FULL, _("The chatbots you have not met already have enough chats."))
+            return StartRefusal.BOTS_FULL.refused()
         if replace(cells, is_limited=False).options(set(self.values.bots) - set(met), n):
-            return Refused(StartRefusal.NO_BOT, _("No chatbot is available at the moment."))
-        return Refused(StartRefusal.ALL_RATED, _("You have already rated every chatbot."))
+            return StartRefusal.NO_BOT.refused()
+        return StartRefusal.ALL_RATED.refused()
 
     def _needs_of(self, bots: Sequence[str]) -> list[float] | None:
         """Return the number of ratings that each bot still needs.
@@ -176,13 +175,13 @@ class StudyDraw:
             excluded |= bots_full(study, loads)
         bots = [bot_id for bot_id in self.available if bot_id not in excluded]
         if len(bots) < 2:
-            raise Refused(StartRefusal.NO_BOT, _("No chatbot is available at the moment."))
+            raise StartRefusal.NO_BOT.refused()
         compared = pairs_compared(participant)
         remaining = {frozenset(pair) for pair in combinations(bots, 2)} - compared
         if not remaining and self.values.sittings.parts:  # repeat all pairs
             remaining = {frozenset(pair) for pair in combinations(bots, 2)}
         if not remaining:
-            raise Refused(StartRefusal.ALL_RATED, _("You have already compared all chatbots."))
+            raise StartRefusal.ALL_RATED.refused(ALL_PAIRS_RATED)
         cells = self._cells(loads) if self.values.conditions.factors else None
         if cells is not None:
             remaining = {pair for pair in remaining if cells.shared(*pair)}
@@ -219,8 +218,8 @@ class StudyDraw:
 
     def _no_pair(self, cells: CellDraw, pairs: Collection[frozenset[str]]) -> Refused:
         if any(replace(cells, is_limited=False).shared(*pair) for pair in pairs):
-            return Refused(StartRefusal.FULL, _("This study has all the participants it needs."))
-        return Refused(StartRefusal.ALL_RATED, _("You have already compared all chatbots."))
+            return StartRefusal.FULL.refused()
+        return StartRefusal.ALL_RATED.refused(ALL_PAIRS_RATED)
 
     def _one_of(self, bots: Collection[str], loads: Mapping[str, int]) -> str:
         """Return one of these bots, chosen by the rule."""
@@ -299,7 +298,7 @@ class StudyDraw:
             used |= {a, b}
             drawn_pairs.append((a, b))
         if not drawn_pairs:
-            raise Refused(StartRefusal.ALL_RATED, _("You have already rated everything."))
+            raise StartRefusal.ALL_RATED.refused(ALL_ITEMS_RATED)
         return drawn_pairs
 
     def items(self, n: int = 1, *, least: int | None = None) -> list[str]:
@@ -407,7 +406,7 @@ class StudyDraw:
         n_with = candidates.values("n_tasks").annotate(n=Count("pk")).order_by("n_tasks")
         loads = [n_tasks for n_tasks, n_such in n_with.values_list("n_tasks", "n") for _ in range(n_such)]
         if len(loads) < least:
-            raise Refused(StartRefusal.ALL_RATED, _("You have already rated everything."))
+            raise StartRefusal.ALL_RATED.refused(ALL_ITEMS_RATED)
         places = self._places(loads, min(n, len(loads)))
         ranked = candidates.annotate(place=Window(RowNumber(), order_by=[F("n_tasks"), F("pk")]))
         drawn_rows = ranked.filter(place__in=[place + 1 for place in places]).values_list("place", "pk")
@@ -425,7 +424,7 @@ class StudyDraw:
             lacking = items.filter(n_tasks__lt=judging.raters_wanted)
             n_lacking = lacking.count()
             if not n_lacking and items.exists():
-                raise Refused(StartRefusal.FULL, _("This study has all the participants it needs."))
+                raise StartRefusal.FULL.refused()
             if n_lacking >= n:
                 return lacking
         return items.filter(n_tasks__lt=judging.raters_most) if judging.raters_most else items

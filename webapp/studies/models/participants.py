@@ -15,6 +15,9 @@ from django.utils.translation import gettext_lazy as _
 
 from webapp.core.models import DatabaseTimeField, TimeStamped
 
+IMPORT_PLATFORM = "import"
+"""Platform of participants who came with imported data."""
+
 
 class PlatformIds(models.Model):
     """A platform's ids of a participant, which identify them.

@@ -26,14 +26,12 @@ from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.models import CleanUp, Installation
 from webapp.studies.models import Erasure, Item, Participant, PlatformIds, QuestionAnswers, Study, Task
+from webapp.studies.models.participants import IMPORT_PLATFORM
 from webapp.studies.privacy import erased_follow_up, people_locked
 
 log = logging.getLogger(__name__)
 
 WITHDRAWN_IDS_KEPT = timedelta(days=90)
-IMPORTED = "import"
-"""Names in uploaded files; researchers decide about them."""
-
 IdsEraser = Callable[[QuerySet[Participant], dict[tuple[UUID, str], str]], dict[str, int]]
 Holder = Callable[[Study, datetime], QuerySet[Any]]
 
@@ -267,7 +265,7 @@ def _hold_after_jump(now: datetime) -> datetime | None:
 
 
 def _with_ids(study: Study) -> QuerySet[Participant]:
-    return Participant.objects.filter(study=study, platform_ids__isnull=False).exclude(platform=IMPORTED)
+    return Participant.objects.filter(study=study, platform_ids__isnull=False).exclude(platform=IMPORT_PLATFORM)
 
 
 def _find_holders(study: Study, since: datetime) -> set[UUID]:

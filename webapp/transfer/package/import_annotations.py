@@ -25,9 +25,8 @@ from webapp.search.services import note_checked, tag_checked
 from webapp.studies.models import Study
 from webapp.transfer.package.import_checks import time_of
 from webapp.transfer.package.import_rows import PackageBatch, conversations_named
-from webapp.transfer.package.row_checks import read_whole_number, store_rows
+from webapp.transfer.package.row_checks import BATCH, read_whole_number, store_rows
 
-BATCH = 500
 _FIELDS = ["values", "turns", "reasons", "language"]
 Rows = list[dict[str, str]]
 

@@ -23,11 +23,11 @@ from webapp.core.column_bounds import check_rows
 from webapp.ratings.models import Rating
 from webapp.studies.attention_checks import quiz_digest
 from webapp.studies.models import Outcome, QuestionAnswers, QuizAttempt, Slot, Study, StudyVersion, Task
+from webapp.studies.models.participants import IMPORT_PLATFORM
 from webapp.studies.services import participants_named
-from webapp.transfer.package.import_rows import PLATFORM, PackageBatch, conversations_named, task_id, task_made
-from webapp.transfer.package.row_checks import store_rows
+from webapp.transfer.package.import_rows import PackageBatch, conversations_named, task_id, task_made
+from webapp.transfer.package.row_checks import BATCH, store_rows
 
-BATCH = 500
 Row = Mapping[str, str]
 
 
@@ -307,7 +307,7 @@ def _n_slots(tasks: Mapping[str, Task]) -> dict[int, int]:
 
 
 def _people(study: Study, names: Iterable[str]) -> dict[str, uuid.UUID]:
-    return participants_named(study=study, platform=PLATFORM, names=set(names))
+    return participants_named(study=study, platform=IMPORT_PLATFORM, names=set(names))
 
 
 def _turns(study: Study, rows: Iterable[Row]) -> dict[tuple[str, str], Turn]:

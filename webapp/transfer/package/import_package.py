@@ -48,7 +48,7 @@ from webapp.transfer.package.import_rows import (
     rows_without_owner,
     turns_store,
 )
-from webapp.transfer.package.row_checks import read_whole_number, row_error, store_rows
+from webapp.transfer.package.row_checks import BATCH, read_whole_number, row_error, store_rows
 from webapp.transfer.package.study_files import (
     Codebook,
     bots_make,
@@ -120,7 +120,6 @@ class ImportReport:
         }
 
 
-BATCH = 500
 _STATES = {"completed", "failed", "ended", "excluded"}
 T = TypeVar("T")
 R = TypeVar("R")

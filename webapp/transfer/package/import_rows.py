@@ -19,11 +19,10 @@ from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
 from webapp.ratings.models import Rating
 from webapp.studies.models import ConsentText, Outcome, Participant, QuestionAnswers, Slot, Study, StudyVersion, Task
-from webapp.studies.models.participants import PlatformIds
+from webapp.studies.models.participants import IMPORT_PLATFORM, PlatformIds
 from webapp.studies.rubrics import rubric_freeze
 from webapp.studies.services import participants_named
 
-PLATFORM = "import"
 _TASKS = uuid.UUID("5b1f0d8e-6f3c-4c0e-9a55-0f9b8a1d7c42")
 
 
@@ -155,7 +154,7 @@ def people_store(
 ) -> int:
     """Store new participants with consent and first answers; return the total."""
     with transaction.atomic():
-        ids = participants_named(study=study, platform=PLATFORM, names={person.name for person in people})
+        ids = participants_named(study=study, platform=IMPORT_PLATFORM, names={person.name for person in people})
         rows, answers = [], []
         for person in people:
             consent = consents.get(person.consent)
@@ -197,7 +196,7 @@ def conversations_store(*, study: Study, batch: Sequence[ReadConversation], bots
         stored_ids = conversations_named(study, {chat.name for chat in batch})
         new = [chat for chat in batch if chat.name not in stored_ids]
         names = {chat.person for chat in new if chat.person}
-        people = participants_named(study=study, platform=PLATFORM, names=names) if names else {}
+        people = participants_named(study=study, platform=IMPORT_PLATFORM, names=names) if names else {}
         rows = [
             Conversation(
                 source=Conversation.Source.IMPORT,
@@ -282,7 +281,7 @@ class _Placing:
         self.items = dict(study.items.filter(key__in=about).values_list("key", "pk"))
         self.turns = self._turns()
         names = {rating.rater for rating in self.batch if rating.rater}
-        self.people = participants_named(study=study, platform=PLATFORM, names=names) if names else {}
+        self.people = participants_named(study=study, platform=IMPORT_PLATFORM, names=names) if names else {}
         self.tasks = self._tasks()
         self.n_slots = dict(
             Slot.objects.filter(task__in=[task.pk for task in self.tasks.values()])

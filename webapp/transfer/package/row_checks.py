@@ -12,6 +12,9 @@ from chatbots.text import error_text, quote
 from evaluation.package import PackageError
 from webapp.core.errors import Refused
 
+BATCH = 500
+"""Records of an import that are read and stored together."""
+
 T = TypeVar("T")
 R = TypeVar("R")
 _WRONG = (DatabaseError, ArithmeticError, AttributeError, LookupError, Refused, TypeError, ValueError)

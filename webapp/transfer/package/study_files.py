@@ -27,6 +27,7 @@ from webapp.core.errors import Refused
 from webapp.studies.bot_columns import BotColumns
 from webapp.studies.lifecycle import datasheet_store, study_import
 from webapp.studies.models import ConsentText, Dimension, Rubric, Study, StudyVersion, Task
+from webapp.studies.models.participants import IMPORT_PLATFORM
 from webapp.studies.privacy import AGREED_KEYS, terms_digest
 from webapp.studies.study_file import (
     StudyFile,
@@ -266,7 +267,7 @@ def _items_beside(package: Package, folder: Path) -> None:
 def _check_own(study: Study, file: StudyFile) -> None:
     """Refuse a study that was not created from this package."""
     chats = study.conversations.exclude(source=Conversation.Source.IMPORT)
-    people = study.participants.exclude(platform="import")
+    people = study.participants.exclude(platform=IMPORT_PLATFORM)
     same = study_file_of(study).values == file.values and study.protocol == file.protocol
     if not same or chats.exists() or people.exists():
         raise Refused(

@@ -21,7 +21,7 @@ from webapp.core.rights import Right
 from webapp.studies.models import Study
 from webapp.studies.privacy import pseudonym
 from webapp.transfer.exporters.base import ExportColumn, Exporter, ExportOptions, exporter_list
-from webapp.transfer.writers import Row, cell_of, stream
+from webapp.transfer.writers import PIECE_BYTES, Row, cell_of, stream
 
 _NEVER = (1980, 1, 1, 0, 0, 0)
 """Time of every file, the earliest that a zip supports: packages do not depend on when they were made."""
@@ -102,7 +102,7 @@ def zip_pieces(files: Iterable[File], ledger: Ledger) -> Iterator[bytes]:
                     digest.update(piece)
                     n_bytes += len(piece)
                     entry.write(piece)
-                    if pipe.n_held >= _PIECE_BYTES:
+                    if pipe.n_held >= PIECE_BYTES:
                         yield pipe.take()
             ledger.files[file.path] = Packed(digest.hexdigest(), n_bytes)
     yield pipe.take()
@@ -136,7 +136,6 @@ KEYS = {
     "consent_texts": ("consent_version",),
 }
 """Columns that identify the rows of a table."""
-_PIECE_BYTES = 256 * 1024
 _TOLD_EVERY = 200
 _MONTHS = ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC")
 
@@ -311,7 +310,7 @@ def _file(path: str, file: IO[bytes]) -> File:
 
 def _pieces(file: IO[bytes]) -> Iterator[bytes]:
     with file:
-        while piece := file.read(_PIECE_BYTES):
+        while piece := file.read(PIECE_BYTES):
             yield piece
 
 
