@@ -11,7 +11,6 @@ from django.core import signing
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import Cast
 from django.db.models.lookups import Contains
-from django.utils.translation import gettext as _
 
 from chatbots.text import quote
 from webapp.core.clock import database_now
