@@ -235,7 +235,7 @@ class Board:
 
     @property
     def opens(self) -> str:
-        """What the marks of a row open, in words."""
+        """Description of the page that the marks of a row open."""
         order = {VOTES: ", most votes down first", STRENGTHS: ""}.get(self.key, ", worst first")
         return f"Read the chats{order}"
 
