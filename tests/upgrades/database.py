@@ -74,8 +74,8 @@ def migrated_back(*targets: tuple[str, str]) -> Iterator[Apps]:
     Args:
         targets: pairs of app and migration.
     """
-    emit_pre_migrate_signal(0, False, "default", plan=[])
     executor = MigrationExecutor(connection)
+    emit_pre_migrate_signal(0, False, "default", plan=executor.migration_plan([*targets]))
     with garbage_collected_seldom():
         executor.migrate([*targets])
     try:
