@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from django.apps import apps
+from django.contrib.auth.models import User
 from django.core.management import CommandError, call_command
 from django.db import IntegrityError, connection
 from django.db.migrations.loader import MigrationLoader
@@ -54,15 +55,20 @@ def data_dir(settings, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def collected() -> Conversation:
-    """Make a study with a rated chat, and a project with members, a token and a study."""
+    """Make a study with a rated chat."""
     conversation = make_conversation(make_study(title=TEXT), n_exchanges=3)
     make_rating(conversation)
+    return conversation
+
+
+@pytest.fixture
+def lab(collected: Conversation) -> None:
+    """Make a project with members, a token and a study."""
     admin: Any = make_staff(*Right, username="admin")
     project_create(actor=admin, key="lab", name="Lab", monthly_cost_limit=2.5, disk_limit_mb=7)
     with in_project("lab"):
         make_study("of-lab")
-        token_make(user=admin, name="t", rights=["read"])
-    return conversation
+        token_make(user=User.objects.get(pk=admin.pk), name="t", rights=["read"])  # its rights are read once
 
 
 @pytest.fixture
@@ -350,7 +356,7 @@ def moved(source: str, target: str, data_dir: Path) -> str:
 
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="the next test moves from PostgreSQL")
-def test_everything_moves_to_another_database(collected: Conversation, empty_database: str, tmp_path: Path) -> None:
+def test_everything_moves_to_another_database(lab: None, empty_database: str, tmp_path: Path) -> None:
     with zipfile.ZipFile(backup_make()[0]) as archive:
         archive.extract("database.sqlite3", tmp_path)
     source = f"sqlite:///{tmp_path / 'database.sqlite3'}"
@@ -358,9 +364,7 @@ def test_everything_moves_to_another_database(collected: Conversation, empty_dat
 
 
 @pytest.mark.postgres
-def test_everything_moves_from_postgresql_to_sqlite_and_back(
-    collected: Conversation, empty_database: str, tmp_path: Path
-) -> None:
+def test_everything_moves_from_postgresql_to_sqlite_and_back(lab: None, empty_database: str, tmp_path: Path) -> None:
     # This one has its tables already; that a move makes them is seen at the second.
     between = f"sqlite:///{shutil.copy(migrated_file(), tmp_path / 'between.sqlite3')}"
     here = empty_database.removesuffix("_other")
