@@ -102,7 +102,7 @@ def test_a_row_stands_beside_its_own_set_dimension_and_model_only() -> None:
     assert published_of("grade/convai2", "fluency") == ()
     assert published_of("my own", "overall") == ()
     assert any("best of three raters" in told for told in caveats_of(published_of("pone/cornell", "overall")))
-    assert any("share no context" in told for told in caveats_of(published_of("rade/persona", "overall")))  # fmt: skip
+    assert any("without shared contexts" in told for told in caveats_of(published_of("rade/persona", "overall")))  # fmt: skip
 
 
 def test_the_command_s_table_prints_them(tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_the_release_is_validated_under_the_name_of_its_published_rows(tmp_path:
     assert result["rouge_l"]["source"] == "rade/emotion"
     printed = agreements_printed(result)
     assert "RADE" in printed
-    assert "a random split of rows has copies of test pairs in training" in printed
+    assert "a random split of rows leaks copies of test pairs into training" in printed
 
 
 SETS = ("dailydialog", "convai2", "empatheticdialogues")

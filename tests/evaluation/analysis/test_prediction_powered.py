@@ -67,7 +67,7 @@ def test_a_study_tells_what_predictions_gain_or_that_they_gain_nothing() -> None
     ratings = Ratings.from_frame(frame[rated], ["quality"], scale=(1, 7))
     found = powered_means(ratings, names, bots.tolist(), good, predictor="a metric")
     assert found.saved > 0.4
-    assert "smaller, as" in found.sentence
+    assert "as 149% more" in found.sentence
     assert found.bots["a"].n_unrated == 120
     assert {"mean", "saved"} <= found.to_json()["bots"]["b"].keys()
     assert found.sentence in found.summary()

@@ -202,7 +202,7 @@ def test_a_chat_with_a_bad_row_is_left_out_with_its_line(tmp_path: Path) -> None
     assert "its chat is skipped" in told[3]
     assert told[4].startswith("Response Rating is '5'")
     assert told[6] == "Chat ID is empty"
-    assert told[7].startswith("Chat Rating Quality is 'lovely'; a number")
+    assert told[7].startswith("Chat Rating Quality is 'lovely'; it must be a number")
     assert told[8].startswith("the row has 3 cells; the header has 17; its chat is unknown")
     assert "not UTF-8" in told[9]
 
