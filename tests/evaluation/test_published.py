@@ -102,7 +102,7 @@ def test_a_row_stands_beside_its_own_set_dimension_and_model_only() -> None:
     assert published_of("grade/convai2", "fluency") == ()
     assert published_of("my own", "overall") == ()
     assert any("best of three raters" in told for told in caveats_of(published_of("pone/cornell", "overall")))
-    assert any("without shared contexts" in told for told in caveats_of(published_of("rade/persona", "overall")))  # fmt: skip
+    assert any("shared contexts" in told for told in caveats_of(published_of("rade/persona", "overall")))  # fmt: skip
 
 
 def test_the_command_s_table_prints_them(tmp_path: Path) -> None:
