@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import Context, copy_context
+from functools import partial
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
@@ -36,4 +37,4 @@ class ContextPool(ThreadPoolExecutor):
 
     def submit(self, fn: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
         """See `ThreadPoolExecutor.submit`."""
-        return super().submit(copy_context().run, fn, *args, **kwargs)
+        return super().submit(copy_context().run, partial(fn, *args, **kwargs))

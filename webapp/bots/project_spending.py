@@ -57,7 +57,7 @@ def payer_of(bot_id: str) -> tuple[str, float | None]:
 
 
 def project_budget(project: Project) -> ProjectBudget:
-    """Return what a project has spent in this month, and its limit."""
+    """Return a project's spending in this month, and its limit."""
     purse = project_purse(project.key, project.monthly_cost_limit)
     return ProjectBudget(purse.cap, spending_spent(purse.kind, purse.key), f"{database_now():%B %Y}")
 

@@ -95,7 +95,7 @@ def lines_without_helpline(values: StudyValues) -> dict[str, list[str]]:
 
 
 def distress_source(text: str, values: StudyValues) -> str:
-    """Return what found signs of distress in a message: `PHRASES`, or the filter's name; empty if nothing did.
+    """Return the source of signs of distress in a message: `PHRASES`, or the filter's name; empty if there are none.
 
     A filter that fails is logged and finds nothing: the message must be stored.
     """

@@ -80,7 +80,7 @@ def agreement_answer(*, number: str, is_accepted: bool) -> None:
         record(AGREEMENT_ANSWER, agreement, project=project_of_new_rows(), is_accepted=is_accepted)
 
 
-def studies_named_by(project: str) -> Q:
+def studies_named_by(project: str | None) -> Q:
     """Return the condition of studies that settings of the project's studies can name."""
     agreed = StudyAgreement.everywhere.filter(project=project, state=State.ACCEPTED)
     return Q(project=project) | Q(key__in=agreed.values("study_key"))
@@ -92,7 +92,7 @@ def studies_grouped_with(study: Study) -> Q:
     return studies_named_by(study.project_id) | Q(project__in=agreed.values("project"))
 
 
-def agreements_keep(*, study: Study, before: str, after: str) -> None:
+def agreements_keep(*, study: Study, before: str | None, after: str | None) -> None:
     """Add the agreements with which a study keeps its relations after a move, which both projects have agreed to."""
     values = study.values
     named = {*values.recruitment.only_after_studies.split(), *values.recruitment.never_after_studies.split()}
@@ -107,7 +107,7 @@ def agreements_keep(*, study: Study, before: str, after: str) -> None:
     _accept(after, own)
 
 
-def _accept(project: str, keys: Iterable[str]) -> None:
+def _accept(project: str | None, keys: Iterable[str]) -> None:
     for key in keys:
         StudyAgreement.everywhere.update_or_create(
             project_id=project, study_key=key, defaults={"state": State.ACCEPTED}
