@@ -78,7 +78,7 @@ run: setup ## Serve the demo: web, bots and a worker; Ctrl-C stops all of it
 # streamed from the server, and whole servers whose bots and workers talk through Redis. tests/architecture sees to it.
 SECOND_PASS ?= all
 ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_research.py journeys/test_arrivals.py \
-  journeys/test_starts.py journeys/test_run_with_redis.py outside/test_sockets.py contracts/test_study_pages.py \
+  journeys/test_starts.py journeys/test_run_with_redis.py outside/test_sockets.py contracts/test_project_contents.py contracts/test_study_pages.py \
   upgrades/test_migrations.py upgrades/test_upgrades.py webapp/audit webapp/search webapp/studies/assignment \
   webapp/studies/privacy \
   webapp/test_builders.py webapp/api/test_api.py webapp/api/test_lengths.py webapp/bots/test_health.py \
