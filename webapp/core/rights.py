@@ -345,7 +345,7 @@ def _lock(actor: User, user: User) -> None:
     if user.pk == actor.pk:
         raise Refused("own", "You cannot change your own account here. Ask another administrator.")
     if locked[user.pk].is_superuser and not locked[actor.pk].is_superuser:
-        raise Refused("rights", "rights of a deactivated account once it is active again")
+        raise Refused("rights", "Only a superuser can change the account of a superuser.")
     active = User(pk=user.pk, is_active=True)  # what a deactivated account may do once it is active again
     if not active.get_all_permissions() <= locked[actor.pk].get_all_permissions():
         raise Refused("rights", "This account has rights that you do not have.")

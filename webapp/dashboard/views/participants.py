@@ -107,6 +107,7 @@ def _people_page(request: HttpRequest, study: Study, *, links: LinksForm | None 
     reader = people_reader(request, visits, flags.state, bots)
     filters = PeopleFilters.from_query(request.GET, pays=reader.pays)
     people_list = reader.page(filters)
+    distress_marks = distress_chats(study)
     return study_page(
         request,
         "participants.html",
@@ -136,8 +137,8 @@ def _people_page(request: HttpRequest, study: Study, *, links: LinksForm | None 
         **_quality_context(study, flags.state),
         flags_running=job_context(flags.job, flags.job.kind) if flags.job is not None else None,
         flags_current=flags.is_current,
-        n_distress=distress_unseen([study]).get(study.pk, 0),
-        distress_marks=distress_chats(study),
+        n_distress=distress_unseen([study]).get(study.pk, 0) if distress_marks else 0,
+        distress_marks=distress_marks,
         n_unseen=reports_unseen([study]).get(study.pk, 0),
         marks=marks_of_study(study),
         **_links_context(request, study, links),
