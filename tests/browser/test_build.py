@@ -183,7 +183,7 @@ FOCUSED = """() => {
   return {
     tag: at.tagName, type: at.type ?? "", role: at.getAttribute("role") ?? "", id: at.id, field: at.name ?? "",
     value: at.value ?? "", checked: Boolean(at.checked), primary: at.classList.contains("button-primary"),
-    form: at.form?.id ?? "",
+    form: at.form?.id ?? "", classes: [...at.classList],
     name: [at.getAttribute("aria-label"), ...named, ...labels, at.innerText].filter(Boolean).join(" ").trim(),
   };
 }"""
@@ -255,6 +255,8 @@ class ByKeys:
             at = self._tab(lambda at: at["tag"] != "BODY")
             if at["type"] == "radio" and not at["checked"]:
                 self.page.keyboard.press("ArrowRight" if at["field"] == "worst" else "Space")
+            elif at["id"] == "ranking-keep" and "is-done" not in at["classes"]:
+                self.page.keyboard.press("Enter")
             elif at["role"] == "tab":
                 self.page.keyboard.press("ArrowRight")
             elif at["field"] == "chosen" and n_boxes < 4:

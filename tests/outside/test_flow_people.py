@@ -56,8 +56,8 @@ class PartnersMachine(ParticipantMachine):
 
     def begin_another(self) -> dict[str, Any]:
         """Open the link as a new participant; what the machine knew of the one before comes back."""
-        before = {name: getattr(self, name) for name in ("query", "browser", "page", "left", "resumed")}
-        self.query, self.left, self.resumed = self.next_query(), [], ()
+        before = {name: getattr(self, name) for name in ("query", "browser", "page", "left")}
+        self.query, self.left = self.next_query(), []
         self.enter(InsideBrowser())
         return before
 

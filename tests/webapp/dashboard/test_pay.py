@@ -529,7 +529,7 @@ def test_the_results_file_of_mechanical_turk_is_filled_in_by_assignment_or_paste
     assert answer["Content-Disposition"] == 'attachment; filename="paid-mturk-results.csv"'
     assert sent(answer) == out.getvalue()
     monkeypatch.setattr("webapp.dashboard.views.pay._IN_MEMORY_BYTES", 100)
-    monkeypatch.setattr("webapp.dashboard.views.pay._PIECE_BYTES", 64)
+    monkeypatch.setattr("webapp.dashboard.views.pay.PIECE_BYTES", 64)
     assert sent(upload(text.encode())) == out.getvalue(), "by the disk"
     # Readers of longer cells raise this limit for the whole process.
     usual = csv.field_size_limit(131_072)

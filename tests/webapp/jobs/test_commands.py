@@ -72,7 +72,7 @@ def test_chat_says_why_it_cannot(fake_bot: Any) -> None:
     for name, told in (
         ("elisa", "did you mean eliza"),
         ("away", "no weights here"),
-        ("mute", "mute gave no reply"),
+        ("mute", "mute did not reply"),
         ("broken", "the file is damaged"),
     ):
         with pytest.raises(CommandError, match=told) as error:

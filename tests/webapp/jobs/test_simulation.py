@@ -258,7 +258,7 @@ async def test_a_capped_run_is_charged_before_every_reply() -> None:
             await meter_get().reserve(bot, Dialogue(id="c"), ReplyCost(cost=5.0))
     assert meter_get() is outside
     spent = await in_database(lambda: dict(Spending.objects.values_list("of", "spent_nano")))()
-    assert spent == {"bot": 8 * 10**9, "run": 8 * 10**9}
+    assert spent == {"bot": 8 * 10**9, "run": 8 * 10**9, "project": 8 * 10**9}
 
 
 def test_a_run_stops_with_a_word_at_its_cap(fake_bot: Callable[..., FakeStepBot]) -> None:

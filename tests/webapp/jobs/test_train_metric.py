@@ -45,7 +45,7 @@ def test_a_job_trains_what_the_command_trains(tmp_path: Path) -> None:
     assert told["checkpoint"] == str(tmp_path / "by_command" / "tiny" / "best")
     assert set(told) == {"checkpoint", "epochs", "best"}
     shipped = tmp_path / "shipped"
-    with pytest.raises(CommandError, match=r"no licence of small\.jsonl"):
+    with pytest.raises(CommandError, match=r"no licence for small\.jsonl"):
         command(tmp_path, "by_command", "--ship", str(shipped))
     data = {"corpora": [{"path": "small.jsonl", "licence": "MIT"}]}
     command(tmp_path, "with_licence", "--ship", str(shipped), data=data)

@@ -84,7 +84,7 @@ def test_a_message_is_stored_answered_and_read(study: Study, browser: Client) ->
     assert "Answered by r," in text_of(staff, person)
     again = staff.post(f"{person}answer/", {**fields, "text": "Another."}, follow=True)
     assert again.status_code == 200
-    assert "has been answered already" in again.content.decode()
+    assert "has already been answered" in again.content.decode()
     assert "not answered yet" not in text_of(staff, "/dashboard/")
 
     told = "The researchers have answered your message."

@@ -17,9 +17,9 @@ from webapp.conversations.reply_pipeline import reply_begin
 from webapp.studies.models import Study
 
 MOST = {
-    "entry": 6,
-    "start": 22,
-    "locked": 6,
+    "entry": 7,
+    "start": 24,
+    "locked": 7,
     "chat": 7,
     "history": 2,
     "message": 6,
