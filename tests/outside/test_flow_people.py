@@ -19,7 +19,7 @@ from hypothesis.stateful import invariant, rule, run_state_machine_as_test
 
 from chatbots.bots.person import PersonBot
 from chatbots.registry import bots
-from tests.outside.flow import LINKS, InsideBrowser, study_open
+from tests.outside.flow import LINKS, InsideBrowser, stored, study_open
 from tests.outside.test_flow import EXAMPLES, MOVES, SETTINGS, ParticipantMachine
 from webapp.conversations.models import Conversation, PartnerSeat, Turn
 from webapp.participant import consumers
@@ -56,8 +56,8 @@ class PartnersMachine(ParticipantMachine):
 
     def begin_another(self) -> dict[str, Any]:
         """Open the link as a new participant; what the machine knew of the one before comes back."""
-        before = {name: getattr(self, name) for name in ("query", "browser", "page", "left")}
-        self.query, self.left = self.next_query(), []
+        before = {name: getattr(self, name) for name in ("query", "browser", "page", "left", "checked", "stays_at_end")}
+        self.query, self.left, self.checked, self.stays_at_end = self.next_query(), [], (), False
         self.enter(InsideBrowser())
         return before
 
@@ -103,7 +103,7 @@ class PartnersMachine(ParticipantMachine):
         self.turn_to_other()
         super().act(move, pick)
         self.the_database_has_what_is_shown()  # of the other one after the rule
-        self.a_fresh_browser_resumes_at_the_same_step()
+        self.a_fresh_browser_resumes_at_the_same_step(stored(self.study))
         self.outcome_code_and_pay_agree()
         self.turn_to_other()
         assert self.tasks() == tasks
