@@ -48,7 +48,7 @@ def test_parameter_counts(name, H_e, H_d, C, E, count):
         ("vhred", {"V": 9, "ei": {"em": 4}}, "ei.em is an unknown key; did you mean e"),
         ("vhred", {"V": 9, "ei": {"D": 0}}, "ei.D is 0"),
         ("vhred", {"V": 9, "ei": 3}, "ei is 3; it must be a mapping"),
-        ("vhcr", {"V": 9, "infer_z_conv": True, "compat_redraw_z_conv": True}, "exclude"),
+        ("vhcr", {"V": 9, "infer_z_conv": True, "compat_redraw_z_conv": True}, "cannot be combined"),
         ("transformer", {"V": 9, "d_model": 10, "n_heads": 4}, "d_model is 10"),
     ],
 )

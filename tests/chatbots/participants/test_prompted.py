@@ -158,7 +158,7 @@ def test_a_bot_on_both_sides_is_loaded_again(model: ChatModel) -> None:
 
 
 def test_a_bot_without_a_prompt_is_refused() -> None:
-    with pytest.raises(BotError, match="eliza reads no prompt"):
+    with pytest.raises(BotError, match="eliza does not use prompts"):
         participant_load("prompted:eliza")
     with pytest.raises(BotError, match="eliza is not a checkpoint"):
         participant_load("trained:eliza")
