@@ -277,7 +277,7 @@ async def test_the_wrong_number_of_answers_is_an_error(host_of):
     bot = FakeWholeBot(name="b")
     bot.answer = lambda contexts: ["only one"] * (len(contexts) + 1)
     host = host_of(bot)
-    assert "2 replies to 1 conversations" in await outcome(host, "b", "hi")
+    assert "2 replies for 1 conversations" in await outcome(host, "b", "hi")
 
 
 async def test_a_plug_in_that_exits_the_process_only_fails_its_reply(host_of):
@@ -455,7 +455,7 @@ async def test_a_full_queue_refuses(host_of, make):
     await until(lambda: host.load_numbers()["b"]["running"] == 1)
     tasks += [asyncio.create_task(outcome(host, "b", f"m{i}")) for i in range(2)]
     await until(lambda: host.load_numbers()["b"]["waiting"] == 2)
-    with pytest.raises(BotBusy, match="b is busy: 2 others"):
+    with pytest.raises(BotBusy, match="b is busy: 2 other requests"):
         await ask(host, "b", "one more")
     assert host.load_numbers()["b"]["refused"] == 1
     if make is FakeStreamBot:
@@ -607,7 +607,7 @@ async def test_where_the_stand_in_fails_too_both_are_named(host_of) -> None:
     bot.fallback_bot = "b"
     said = await outcome(host_of(bot, other), "a", "hi")
     assert "a: failed: RuntimeError: scripted failure" in said
-    assert "in its place b: is unavailable: gone" in said
+    assert "its fallback: b: is unavailable: gone" in said
 
 
 async def test_a_call_that_a_cap_forbids_is_no_trouble_of_the_bot(host_of) -> None:

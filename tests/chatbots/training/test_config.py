@@ -42,7 +42,7 @@ GOOD = {"name": "a", "model": "hred", "sizes": SIZES["hred"], "data": DATA}
         ({"sizes": 3}, "sizes is 3; it must be a mapping"),
         ({"data": {"corpora": []}}, "data.corpora is []; it must be a list that is not empty"),
         ({"data": {"corpora": "talk"}}, "data.corpora is 'talk'; it must be a list that is not empty"),
-        ({"data": {"corpora": [{"path": "no.jsonl"}]}}, "data.corpora[0].path is 'no.jsonl', and there"),
+        ({"data": {"corpora": [{"path": "no.jsonl"}]}}, "data.corpora[0].path is 'no.jsonl', but there"),
         ({"data": {"corpora": [{"path": 3}]}}, "data.corpora[0].path is 3; it must be a text"),
         (
             {"data": {"corpora": [{"path": "everyday", "format": "cornel"}]}},

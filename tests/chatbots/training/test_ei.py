@@ -103,7 +103,7 @@ def test_a_model_that_reads_the_papers_encoders_says_which_files_it_wants(folder
         CheckpointBot(name="b", folder=place, encoder_files={"deepmoji": {"weight": "a"}})
     files["infersent"] |= {"compat_padding": True}
     other = CheckpointBot(name="b", folder=place, encoder_files=files)
-    assert "another sentence encoder" in (other.unavailable_reason() or "")
+    assert "a different sentence encoder" in (other.unavailable_reason() or "")
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_another_scale_is_warned_of_with_the_equivalent(variance: float, caplog:
 
 
 def test_a_sentence_loss_that_outweighs_the_words_is_refused() -> None:
-    with pytest.raises(ValuesError, match=r"ei\.w_inf is 25,000.*not to speak.*w_inf from 92\.5"):
+    with pytest.raises(ValuesError, match=r"ei\.w_inf is 25,000.*instead of replies.*w_inf from 92\.5"):
         check_ei_weights(OTHER, 1.0, WORDS)
 
 
@@ -175,7 +175,7 @@ def test_the_papers_own_encoder_and_heads_without_it_are_left_alone(caplog: pyte
 def test_a_training_checks_it_before_it_begins(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ei_module, "embeddings_cached", lambda *a: 30 * fake_embeddings(*a))
     ei = {"sentence_encoder": "minilm", "s": 4, "e": 4}
-    with pytest.raises(ValuesError, match="not to speak"):
+    with pytest.raises(ValuesError, match="instead of replies"):
         train(config(folder, ei=ei), folder / "out")
     monkeypatch.setattr(ei_module, "embeddings_cached", fake_embeddings)
     result = train(config(folder, ei=ei, **FEW), folder / "out")

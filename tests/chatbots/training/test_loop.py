@@ -135,7 +135,7 @@ def test_a_gradient_that_is_not_finite_is_left_out_and_told(data, tmp_path, unde
     assert result.skipped == 2
     assert checkpoint_manifest(result.checkpoint).training["skipped"] == 2
     assert "the gradient of batch 4 is not finite" in caplog.text
-    assert "left out (2 of at most 10)" in caplog.text
+    assert "skipped (2 of at most 10)" in caplog.text
     lines = [line for line in log_read(tmp_path) if line["kind"] == "train"]
     assert sum(line.get("skipped", 0) for line in lines) == 2
     assert all(math.isfinite(line["tokens_nll"]) for line in lines)

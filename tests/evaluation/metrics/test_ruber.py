@@ -164,7 +164,7 @@ def test_only_what_is_no_training_under_way_is_warned_of(tmp_path, caplog):
         assert trained_register(tmp_path) == []
     (told,) = caplog.records
     assert told.levelname == "WARNING"
-    assert "other is left out" in told.getMessage()
+    assert "other is skipped" in told.getMessage()
 
 
 REFERENCE = "the cat sat on the mat today"
