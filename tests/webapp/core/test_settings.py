@@ -26,6 +26,7 @@ WRONG = {
     "DATABASE_URL": ["localhost", "mysql://u@h/d", "postgres://u@h:5432", "postgres://u@h:port/d"],
     "REDIS_URL": ["localhost:6379", "redis://", "redis://localhost/zero", "redis://localhost:x/0"],
     "CONFAB_WEB_THREADS": ["many", "0"],
+    "CONFAB_AUDIT_MONTHS": ["two years", "-1"],
     "OPENBLAS_NUM_THREADS": ["all", "0"],
     "CONFAB_SOCKET_THREADS": ["many", "0"],
     "CONFAB_WEB_WAIT_S": ["20 s", "-1", "1,000", "nan"],
