@@ -38,6 +38,7 @@ from tests.databases import (
 )
 from tests.devices import elsewhere, encoder_devices  # noqa: F401
 from tests.pages import statuses_looked_at
+from webapp.core.project_scope import leave_project
 
 ROOT = Path(__file__).resolve().parents[1]
 TEST_PROCESS_ONLY = {"MKL_CBWR"}
@@ -146,6 +147,13 @@ def vector_cache(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPa
 @pytest.fixture(autouse=True)
 def _vector_cache_used(vector_cache: Path) -> None:
     cache_folder_set(vector_cache)
+
+
+@pytest.fixture(autouse=True)
+def _all_projects_visible() -> Iterator[None]:
+    """Leave the active project after each test: a response that was never closed keeps its own."""
+    yield
+    leave_project()
 
 
 @pytest.fixture(scope="session", autouse=True)
