@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -181,6 +181,22 @@ def synthetic_count(study: Study) -> int:
         theirs = Task.objects.filter(participant__study=study, participant__is_synthetic=True)
         return theirs.count()
     return Conversation.objects.filter(study=study, is_synthetic=True).count()
+
+
+def slowest_reply(study: Study, *, since: datetime | None) -> tuple[str, float] | None:
+    """Return the bot and the seconds of the slowest reply to scripted participants.
+
+    Args:
+        since: earlier replies are left out; None for all.
+
+    Returns:
+        None without a reply.
+    """
+    replies = Turn.objects.filter(conversation__study=study, conversation__is_synthetic=True, latency_ms__isnull=False)
+    if since is not None:
+        replies = replies.filter(created_at__gte=since)
+    row = replies.order_by("-latency_ms").values_list("conversation__bot__bot_id", "latency_ms").first()
+    return None if row is None else (row[0], round((row[1] or 0) / 1000, 1))
 
 
 def chat_seconds(conversations: QuerySet[Conversation]) -> dict[str, float]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from evaluation.number_format import result_dump
 from webapp.core.errors import Refused
+from webapp.core.language import plural
 from webapp.core.project_disk import disk_keep
 from webapp.dashboard.report_document import Document, Past, document_dump, past_of, with_changes
 from webapp.dashboard.report_files import KIND, ReportParams, report_before, report_path, reports_of
@@ -71,6 +72,10 @@ class ReportFile(JobKind[Job, ReportParams]):
             path.unlink(missing_ok=True)
             raise
         return {"n_ratings": document.n_ratings, "past": result_dump(past_of(document), Past)}
+
+    def describe_result(self, job: Job) -> list[str]:
+        n = job.result["n_ratings"]
+        return [plural(n, "The report covers 1 rating.", "The report covers %(n)d ratings.") % {"n": n}]
 
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # after the last heartbeat

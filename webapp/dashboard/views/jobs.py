@@ -20,8 +20,10 @@ from webapp.core.audit_trail import PRIVATE_OPEN, record
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
+from webapp.dashboard.builder.base import Plan
+from webapp.dashboard.builder.checklist import findings_of, stops
 from webapp.dashboard.navigation import page, post_view, read_view
-from webapp.jobs.kinds.base import kinds
+from webapp.jobs.kinds.base import kind_of, kinds
 from webapp.jobs.models import Job, JobBase, SelfPlayRun, State
 from webapp.jobs.selectors.jobs import job_progress, job_title, jobs_broken_off, jobs_in_line, worker_lives
 from webapp.jobs.selectors.metrics import conversations_unmeasured, metric_run_of
@@ -30,6 +32,7 @@ from webapp.jobs.services.jobs import job_cancel, job_prioritise, job_restart, j
 from webapp.pay.platform_status import message_recipients
 from webapp.results import cache as results
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import get_protocol
 from webapp.studies.selectors import study_found
 from webapp.transfer.package.import_package import ImportReport
 
@@ -56,6 +59,9 @@ _PAGES = {
     "import": ("studies", "imports", "Import"),
     "benchmark": ("metrics", "benchmark", "Benchmark"),
     "judges": ("metrics", "judges", "Judges"),
+    "training": ("bots", "bots", "Bots"),
+    "metric_training": ("metrics", "metrics", "Metrics"),
+    "alert": ("settings", "alerts", "Alerts"),
 }
 """Kinds of jobs on pages other than a study's or self-play: section, address and title."""
 
@@ -180,6 +186,65 @@ def _address(job: JobBase) -> str:
     return reverse("dashboard:job", args=[job.kind, job.pk])
 
 
+_RESULT_PAGES = {
+    **_STUDY_PAGES,
+    "results": "study_results",
+    "order": "study_results",
+    "flags": "study_people",
+    "pay_compare": "study_people",
+    "pay_send": "study_people",
+    "items": "study_build",
+}
+"""Page of a study that shows the results of a kind of job."""
+
+
+def _result_address(job: JobBase) -> str:
+    """Return the address of the page that uses a job's result; empty if its own page is the only one."""
+    study, run = getattr(job, "study", None), getattr(job, "run", None)
+    if job.kind == "items":
+        study = study_found(job.params["study"])
+    if study is not None and job.kind in _RESULT_PAGES:
+        return reverse(f"dashboard:{_RESULT_PAGES[job.kind]}", args=[study.key])
+    if isinstance(job, SelfPlayRun) or run is not None:
+        return reverse("dashboard:run", args=[(run or job).pk])
+    return reverse(f"dashboard:{_PAGES[job.kind][1]}") if job.kind in _PAGES and job.kind != "import" else ""
+
+
+def result_context(job: JobBase) -> dict[str, Any]:
+    """Return the context of `_job_result.html`: the result of a finished job in sentences, or in a table.
+
+    A kind of a plug-in without sentences gets the table.
+    """
+    result = getattr(job, "result", None)
+    if job.state != State.DONE or (isinstance(job, Job) and result is None):
+        return {}
+    sentences = kind_of(job).describe_result(job)
+    return {
+        "sentences": sentences,
+        "values": [] if sentences else result_table(result),
+        "result_address": _result_address(job),
+        "raw": json.dumps(result, indent=2, ensure_ascii=False)[:_RESULT_MAX] if result is not None else "",
+    }
+
+
+def result_table(result: Any) -> list[tuple[str, str]]:
+    """Return the names and values of a result that its kind does not describe."""
+    if isinstance(result, dict):
+        return [(str(name).replace("_", " ").capitalize(), _say_value(value)) for name, value in result.items()]
+    return [("Result", _say_value(result))]
+
+
+def _say_value(value: Any) -> str:
+    """Write a value of a result in a line."""
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {_say_value(part)}" for name, part in value.items())
+    if isinstance(value, list):
+        return ", ".join(map(_say_value, value)) or "none"
+    if value is None or isinstance(value, bool):
+        return "none" if value is None else "yes" if value else "no"
+    return str(value)
+
+
 @dataclass(frozen=True, slots=True)
 class JobRow:
     """A waiting or running job.
@@ -270,28 +335,35 @@ def _above(job: JobBase) -> tuple[str, list[tuple[str, str]]]:
     return "studies", pages
 
 
+def rehearsal_context(study: Study) -> dict[str, Any]:
+    """Return the context of the buttons after a rehearsal: the study, and what keeps it closed."""
+    return {
+        "study": study,
+        "missing": stops(findings_of(Plan(study))) if study.state == Study.State.DRAFT else [],
+        "has_chats": get_protocol(study).talks_to_bots,
+    }
+
+
 @read_view()
 def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
-    """Show a job of any kind: its state, and its result.
-
-    A result with its own page is not shown.
-    """
+    """Show a job of any kind: its state, and its result in sentences."""
     selected_job = _job(kind, pk)
     section, above = _above(selected_job)
     result = getattr(selected_job, "result", None)
-    context: dict[str, Any] = {}
+    context = result_context(selected_job)
     if isinstance(selected_job, Job) and selected_job.kind == "import" and result:
         key = selected_job.payload["study"]
         is_there = study_found(key) is not None
-        context = imported_context(ImportReport.read(result), key if is_there else "")
-        result = None
+        context |= imported_context(ImportReport.read(result), key if is_there else "")
     elif isinstance(selected_job, Job) and selected_job.kind == "pay_message" and result:
         sees_private = may(request.user, Right.PRIVATE)
         if sees_private:
             record(PRIVATE_OPEN, selected_job.study, page="message_recipients")
         people = message_recipients(selected_job, with_ids=sees_private)
         n_failed = sum(bool(recipient.error) for recipient in people)
-        context, result = {"people": people, "n_failed": n_failed, "n_sent": len(people) - n_failed}, None
+        context |= {"people": people, "n_failed": n_failed, "n_sent": len(people) - n_failed}
+    elif selected_job.kind == "rehearsal" and isinstance(selected_job, Job) and selected_job.study is not None:
+        context |= rehearsal_context(selected_job.study)
     return page(
         request,
         "job.html",
@@ -300,7 +372,6 @@ def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
         **job_context(selected_job, kind),
         over=selected_job.is_over,
         back=request.path,
-        result=json.dumps(result, indent=2, ensure_ascii=False)[:_RESULT_MAX] if result else "",
         **context,
     )
 

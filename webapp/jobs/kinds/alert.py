@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.utils.translation import gettext_lazy as _
 
 from chatbots.validation import InputModel
+from webapp.core.language import plural
 from webapp.jobs.alerts import KIND, alert_send, alerts_again, alerts_waiting
 from webapp.jobs.kinds.base import JobKind, ShardWork, register_kind
 from webapp.jobs.models import UNFINISHED, Job
@@ -27,6 +28,11 @@ class AlertJob(JobKind[Job, InputModel]):
         alerts_again()
         work.beat(max(len(waiting), 1), max(len(waiting), 1), now=True)
         return {"sent": sent, "not_sent": len(waiting) - sent}
+
+    def describe_result(self, job: Job) -> list[str]:
+        sent, not_sent = job.result["sent"], job.result["not_sent"]
+        sentence = plural(sent, "1 alert was sent", "%(n)d alerts were sent") % {"n": sent}
+        return [f"{sentence}; {not_sent} could not be sent." if not_sent else f"{sentence}."]
 
     def follow_up(self, job: Job) -> None:
         older = Job.objects.filter(kind=KIND).exclude(pk=job.pk)

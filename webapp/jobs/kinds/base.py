@@ -124,6 +124,13 @@ class JobKind(Generic[J, P]):
         """
         return results[0] if len(results) == 1 else list(results)
 
+    def describe_result(self, job: J) -> list[str]:
+        """Return sentences about the result of a finished job, for its page.
+
+        A kind that returns none gets a table of its result.
+        """
+        return []
+
     def follow_up(self, job: J) -> None:
         """Request the next job, in the transaction that ends this one."""
 

@@ -34,6 +34,7 @@ from webapp.bots.services import bot_version_record
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values
 from webapp.core.errors import Refused
+from webapp.core.language import plural
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, bots_loaded, register_kind
 from webapp.jobs.models import Job
 from webapp.studies.items import SampledItem, items_store
@@ -157,6 +158,20 @@ class ItemsJob(JobKind[Job, ItemsParams]):
         for counts in results:
             total.update(counts or {})
         return dict(total)
+
+    def describe_result(self, job: Job) -> list[str]:
+        counts = Counter[str](job.result)
+        sentences = [plural(counts["items"], "1 item was added.", "%(n)d items were added.") % {"n": counts["items"]}]
+        skipped = [
+            f"{counts[name]} {reason}"
+            for name, reason in (
+                ("unchanged", "already in the study"),
+                ("alike", "equal to another item"),
+                ("same_replies", "with the same reply twice"),
+            )
+            if counts[name]
+        ]
+        return [*sentences, f"Skipped: {', '.join(skipped)}."] if skipped else sentences
 
 
 def _n_replies(study: Study) -> tuple[int | None, int | None]:

@@ -20,6 +20,7 @@ from chatbots.validation import InputModel
 from webapp.bots.selectors import text_store
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversations_for_metrics
+from webapp.core.language import plural
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import HybridFit, MetricRun
 from webapp.jobs.selectors.fits import fit_condition
@@ -115,6 +116,10 @@ class MetricsJob(JobKind[MetricRun, MetricsParams]):
                 work.beat()
             work.beat(min(start + BATCH, len(ids)), now=True)
 
+    def describe_result(self, job: MetricRun) -> list[str]:
+        n = plural(job.n_done, "1 conversation", "%(n)d conversations") % {"n": job.n_done}
+        return [f"The metrics {', '.join(job.metrics)} were computed for {n}."]
+
     def follow_up(self, job: MetricRun) -> None:
         chain_follow(job)
 
@@ -208,3 +213,7 @@ class HybridFitJob(JobKind[HybridFit, HybridFitParams]):
         work.beat(now=True)
         identities["bots"] = bot_keys(fit)
         fit_store(fit=fit, result=result, identities=identities)
+
+    def describe_result(self, job: HybridFit) -> list[str]:
+        result = job.result or {}
+        return [f"The fit uses {result.get('n_conversations', 0)} conversations of {result.get('n_bots', 0)} bots."]

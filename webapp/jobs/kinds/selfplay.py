@@ -21,6 +21,7 @@ from chatbots.validation import InputModel
 from webapp.bots.selectors import bot_find, text_store
 from webapp.bots.services import bot_answered, bot_version_record
 from webapp.core.errors import Refused
+from webapp.core.language import plural
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, bot_unloaded, bots_loaded, register_kind
 from webapp.jobs.models import MetricRun, SelfPlayRun
 from webapp.jobs.selectors.selfplay import (
@@ -126,6 +127,10 @@ class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
         if not any(part.conversations for part in counts_by_pair.values()):
             failures = [f"every conversation of {pair} failed: {part.error}" for pair, part in counts_by_pair.items()]
             raise Refused("bot_failed", "; ".join(failures))
+
+    def describe_result(self, job: SelfPlayRun) -> list[str]:
+        n = plural(job.n_done, "1 conversation is", "%(n)d conversations are") % {"n": job.n_done}
+        return [f"{n} complete."]
 
     def follow_up(self, job: SelfPlayRun) -> None:
         names = job.plan.get("metrics") or []

@@ -15,6 +15,7 @@ from django.utils.translation import gettext_lazy as _
 
 from chatbots.validation import InputModel, ValuesError
 from webapp.core.errors import Refused
+from webapp.core.language import plural
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import Job
 
@@ -68,6 +69,15 @@ class TrainingJob(JobKind[Job, T]):
         if asked.restart:
             training_forget(Path(asked.output) / asked.config["name"])
         return [ShardPlan()]
+
+    def describe_result(self, job: Job) -> list[str]:
+        result = job.result
+        best = ", ".join(f"{name} {value:.4g}" for name, value in result["best"].items() if value is not None)
+        n = plural(result["epochs"], "1 epoch", "%(n)d epochs") % {"n": result["epochs"]}
+        return [
+            f"The training is complete after {n}{f'. Best values: {best}' if best else ''}.",
+            f"The checkpoint is in {result['checkpoint']}.",
+        ]
 
 
 @register_kind

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import queue
+from collections import Counter
+from statistics import median
 from typing import Any
 
 import httpx
@@ -13,7 +15,10 @@ from pydantic import Field
 
 from chatbots.threads import thread_start
 from chatbots.validation import InputModel
+from webapp.bots.selectors import bot_entry_list, bot_name
+from webapp.conversations.selectors import slowest_reply
 from webapp.core.errors import Refused
+from webapp.core.language import plural
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import Job
 from webapp.participant.simulated import ScriptedVisit, rehearse
@@ -74,8 +79,55 @@ class Rehearsal(JobKind[Job, RehearsalParams]):
             seed=work.asked.seed or work.job.pk,
         )
         played = crowd.play(work)
-        failed = [str(outcome) for outcome in played if not isinstance(outcome, ScriptedVisit)]
-        return {"people": len(played), "done": len(played) - len(failed), "failed": failed[:_FAILURES_KEPT]}
+        visits = [outcome for outcome in played if isinstance(outcome, ScriptedVisit)]
+        failures = [outcome for outcome in played if not isinstance(outcome, ScriptedVisit)]
+        slowest = slowest_reply(study, since=work.job.started_at)
+        return {
+            "people": len(played),
+            "done": len(visits),
+            "failed": [str(failure) for failure in failures[:_FAILURES_KEPT]],
+            "steps": [getattr(failure, "step", "") for failure in failures],
+            "median_s": round(median(visit.seconds for visit in visits), 1) if visits else None,
+            "slowest": None if slowest is None else {"bot": slowest[0], "seconds": slowest[1]},
+        }
+
+    def describe_result(self, job: Job) -> list[str]:
+        result = job.result
+        sentences = [f"{result['done']} of {result['people']} scripted participants finished."]
+        if result.get("median_s") is not None:
+            sentences.append(f"Each took about {_say_minutes(result['median_s'])}; people take longer.")
+        if result.get("slowest"):
+            slowest = result["slowest"]
+            sentences.append(f"The slowest reply took {slowest['seconds']:.1f} s ({bot_name(slowest['bot'])}).")
+        for step, n in Counter(result.get("steps", ())).most_common():
+            sentences.append(f"{n} got stuck {_PLACES.get(step, 'on another page')}.")
+        for reason, n in Counter(result["failed"]).most_common(_REASONS_SHOWN):
+            sentences.append(f"Reason, {n} times: {reason}" if n > 1 else f"Reason: {reason}")
+        if result["failed"] and job.study is not None:
+            entries = {entry.id: entry for entry in bot_entry_list()}
+            troubled = [entries[bot_id] for bot_id in job.study.bots if bot_id in entries and entries[bot_id].trouble]
+            sentences += [f"{entry.name} {entry.trouble}." for entry in troubled]
+        return sentences
+
+
+_PLACES = {
+    "consent": "on the first page",
+    "quiz": "in the quiz",
+    "questions": "in the questions before the task",
+    "practice": "in the practice",
+    "chat": "in the chat",
+    "arena": "in the chat",
+    "picks": "in the chat",
+    "form": "in the rating form",
+    "judge": "while rating items",
+}
+_REASONS_SHOWN = 3
+
+
+def _say_minutes(seconds: float) -> str:
+    """Write a duration as 1:40 minutes, or in seconds below one minute."""
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes}:{rest:02d} minutes" if minutes else plural(rest, "1 second", f"{rest} seconds")
 
 
 class _Crowd:

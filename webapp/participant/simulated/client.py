@@ -32,7 +32,15 @@ def _certificates() -> ssl.SSLContext:
 
 
 class StepRefused(Exception):
-    """Raised if a page rejected the participant; names page and reason."""
+    """Raised if a page rejected the participant; names page and reason.
+
+    Attributes:
+        step: step at which a rehearsed participant got stuck; empty if its page belongs to none.
+    """
+
+    def __init__(self, message: str, step: str = "") -> None:
+        super().__init__(message)
+        self.step = step
 
 
 class PageForm(HTMLParser):
@@ -191,7 +199,9 @@ class StudyClient:
 
     @property
     def step(self) -> str:
-        """Step of the current page; empty if the page belongs to no step."""
+        """Step of the current page: `consent` before the first page after it, empty if the page belongs to none."""
+        if not hasattr(self, "page"):
+            return "consent"
         match self._path:
             case ["chat", _id]:
                 return "chat"

@@ -11,9 +11,10 @@ import asyncio
 import json
 import random
 import re
+import time
 from collections.abc import Awaitable, Callable, Collection
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl
 
 import httpx
@@ -343,10 +344,11 @@ _MOST_PAGES = 1000
 
 @dataclass(frozen=True, slots=True)
 class ScriptedVisit:
-    """Scripted participant's work: answered messages, and other pages."""
+    """Scripted participant's work: answered messages, other pages, and its duration."""
 
     n_exchanges: int
     n_pages: int
+    seconds: float = 0.0
 
 
 class ScriptedParticipant(ScriptedPerson):
@@ -390,13 +392,15 @@ async def rehearse(
 
     async def play_one(number: int) -> ScriptedVisit | Exception:
         async with gate:
-            doors = StudyClient(base_url, study_key, {"rehearsal": rehearsal_token})
+            doors, began = StudyClient(base_url, study_key, {"rehearsal": rehearsal_token}), time.monotonic()
+            played: ScriptedVisit | Exception
             try:
-                played: ScriptedVisit | Exception = await ScriptedParticipant(
+                visit = await ScriptedParticipant(
                     doors, lines=script.lines, comment=script.comment, seed=seed * 1_000_003 + number
                 ).play()
+                played = replace(visit, seconds=time.monotonic() - began)
             except (StepRefused, httpx.HTTPError, OSError) as error:
-                played = error
+                played = StepRefused(str(error) or type(error).__name__, doors.step)
             finally:
                 await doors.close()
         on_played(played)

@@ -11,6 +11,7 @@ from django.utils.translation import gettext_lazy as _
 
 from chatbots.validation import InputModel, Many
 from webapp.core.errors import Refused
+from webapp.core.language import plural
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import Job, Shard
 from webapp.pay.models import Decision
@@ -38,6 +39,12 @@ class PayComparisonJob(JobKind[Job, InputModel]):
                 n_here, n_never = n_here + here, n_never + never
         return {"submissions": n_here, "never_came": n_never}
 
+    def describe_result(self, job: Job) -> list[str]:
+        n, n_never = job.result["submissions"], job.result["never_came"]
+        read = plural(n, "1 submission on Prolific belongs", "%(n)d submissions on Prolific belong") % {"n": n}
+        never = plural(n_never, "1 further submission", "%(n)d further submissions") % {"n": n_never}
+        return [f"{read} to participants of this study.", f"{never} never reached Confab."]
+
 
 @register_kind
 class PaySendingJob(JobKind[Job, InputModel]):
@@ -61,6 +68,16 @@ class PaySendingJob(JobKind[Job, InputModel]):
                 done[decision_send(pk=pk, prolific=prolific, by_id=job.created_by_id)] += 1
         work.beat(max(len(waiting), 1), max(len(waiting), 1), now=True)
         return {"sent": done[Decision.State.SENT], "failed": done[Decision.State.FAILED] + done[Decision.State.UNSURE]}
+
+    def describe_result(self, job: Job) -> list[str]:
+        sent, failed = job.result["sent"], job.result["failed"]
+        sentences = [plural(sent, "1 decision was sent to Prolific.", "%(n)d decisions were sent to Prolific.")]
+        if failed:
+            sentences.append(
+                plural(failed, "1 could not be sent. Its reason", "%(failed)d could not be sent. Their reasons")
+                + " and a button to try again are on the page People."
+            )
+        return [sentence % {"n": sent, "failed": failed} for sentence in sentences]
 
 
 class MessageParams(InputModel):
@@ -112,3 +129,8 @@ class MessageJob(JobKind[Job, MessageParams]):
     def finish(self, work: ShardWork[Job, MessageParams], results: Sequence[Any]) -> Any:
         Job.objects.filter(pk=work.job.pk).update(payload={**work.job.payload, "text": ""})
         return {"people": list(results)}
+
+    def describe_result(self, job: Job) -> list[str]:
+        people = job.result["people"]
+        n_sent = sum(not person["error"] for person in people)
+        return [f"The message was sent to {n_sent} of {len(people)} participants."]

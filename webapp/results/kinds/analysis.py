@@ -28,6 +28,7 @@ from evaluation.languages import languages_of_sets
 from webapp.bots.selectors import text_store
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
+from webapp.core.language import plural
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import UNFINISHED, Job, State
 from webapp.ratings.paired_comparisons import study_judgements
@@ -146,6 +147,11 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
             ),
         }
 
+    def describe_result(self, job: Job) -> list[str]:
+        n, n_metrics = job.result["n_items"], sum(bool(part["metric"]) for part in job.result["metrics"])
+        metrics = plural(n_metrics, "1 metric was", "%(n)d metrics were") % {"n": n_metrics}
+        return [f"{metrics} compared with people’s answers about {n} items."]
+
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # perhaps a participant in the result was erased
             Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)
@@ -263,6 +269,9 @@ class AnalysisJob(JobKind[Job, AnalysisParams]):
         work.beat(note=str(_("Computing")), now=True)
         return made_dump(params.part, compute_part(params.part, data, params.model))
 
+    def describe_result(self, job: Job) -> list[str]:
+        return [f"The part “{job.payload['part']}” of the results is computed."]
+
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # after the last heartbeat: possibly a participant in the result was erased
             Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)
@@ -308,6 +317,10 @@ class FlagsJob(_StudyJob):
         work.beat(now=True)
         return {"n_tasks": state.n_tasks}
 
+    def describe_result(self, job: Job) -> list[str]:
+        n = job.result["n_tasks"]
+        return [plural(n, "The flags of 1 task are computed.", "The flags of %(n)d tasks are computed.") % {"n": n}]
+
 
 @register_kind
 class RankingJob(_StudyJob):
@@ -332,3 +345,7 @@ class RankingJob(_StudyJob):
         fields = {"found": progress.to_json(), "n_ratings": n, "made_at": database_now()}
         OrderState.objects.update_or_create(study=study, defaults=fields)
         return {"n_ratings": n}
+
+    def describe_result(self, job: Job) -> list[str]:
+        n = job.result["n_ratings"]
+        return [plural(n, "The ranking uses 1 rating.", "The ranking uses %(n)d ratings.") % {"n": n}]

@@ -45,6 +45,9 @@ class JudgesJob(JobKind[Job, JudgesParams]):
         sentences = [*(judge["sentence"] for judge in judges), *([SELECTED] if len(judges) > 1 else [])]
         return {**first, "judges": judges, "sentences": sentences}
 
+    def describe_result(self, job: Job) -> list[str]:
+        return list(job.result["sentences"])
+
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # possibly a participant in the result was erased
             Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)

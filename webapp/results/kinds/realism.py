@@ -36,6 +36,10 @@ class RealismJob(JobKind[Job, RealismParams]):
         work.beat(now=True)
         return comparison.to_json()
 
+    def describe_result(self, job: Job) -> list[str]:
+        verdict = job.result["verdict"]
+        return [sentence for sentence in (verdict["sentence"], verdict["change"]) if sentence]
+
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # possibly a participant quoted in the result was erased
             Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from django.template.defaultfilters import filesizeformat
 from django.utils.translation import gettext_lazy as _
 
 from chatbots.registry import UnknownName
@@ -16,6 +17,7 @@ from evaluation.formats.base import Skipped
 from evaluation.formats.csv_roles import role_named
 from evaluation.formats.scales import FileScales
 from webapp.core.errors import Refused
+from webapp.core.language import plural
 from webapp.core.project_disk import disk_keep
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import Job
@@ -101,6 +103,11 @@ class ExportJob(JobKind[Job, ExportParams]):
             path.unlink(missing_ok=True)
             raise
         return {"rows": n_rows, "bytes": path.stat().st_size}
+
+    def describe_result(self, job: Job) -> list[str]:
+        n, n_bytes = job.result["rows"], job.result["bytes"]
+        rows = plural(n, "1 row", "%(n)d rows") % {"n": n}
+        return [f"The file has {rows} and {filesizeformat(n_bytes)}."]
 
 
 def _table(work: ShardWork[Job, ExportParams], path: Path) -> int:
@@ -230,6 +237,13 @@ class ImportJob(JobKind[Job, ImportParams]):
         if work.asked.is_upload:
             Path(work.asked.file).unlink(missing_ok=True)
         return super().finish(work, results)
+
+    def describe_result(self, job: Job) -> list[str]:
+        names = ("items",) if "items" in job.result else ("conversations", "ratings")
+        sentences = [f"New {' and '.join(f'{name}: {job.result.get(name, 0)}' for name in names)}."]
+        if n := job.n_skipped:
+            sentences.append(plural(n, "1 record was skipped.", "%(n)d records were skipped.") % {"n": n})
+        return sentences
 
 
 def _items(work: ShardWork[Job, ImportParams], path: Path, name: str) -> dict[str, Any]:
