@@ -139,7 +139,7 @@ QUICK := $(addprefix tests/,architecture/test_arrows.py architecture/test_circle
   architecture/test_passes.py architecture/test_settings_documented.py architecture/test_source.py chatbots/corpora \
   chatbots/generation/test_decoding.py chatbots/test_eliza.py chatbots/test_endpoint.py \
   chatbots/test_serving_host.py chatbots/test_text.py chatbots/test_yaml_registry.py evaluation/analysis \
-  evaluation/formats evaluation/hybrid evaluation/plots evaluation/stats evaluation/test_ratings.py \
+  evaluation/data/formats evaluation/hybrid evaluation/plots evaluation/stats evaluation/data/test_ratings.py \
   evaluation/metrics/test_lexical.py contracts/test_extension_points.py contracts/test_protocols.py \
   contracts/test_rules.py contracts/test_study_examples.py webapp/audit/test_chain.py webapp/bots webapp/operating webapp/pay \
   webapp/api/test_api.py webapp/api/test_errors.py webapp/api/test_lengths.py webapp/api/test_reading.py \

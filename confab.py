@@ -39,19 +39,19 @@ from chatbots.installation import VERSION as __version__
 from chatbots.installation import default_data_folder
 from chatbots.registry import bots, plugins_import
 from chatbots.yaml_registry import YamlRegistry, configured_bots, load_bots
+from evaluation.agreement.combination import combine
+from evaluation.agreement.judges.comparison import judges
+from evaluation.agreement.llm_judge import judge_pairs
+from evaluation.agreement.metric_agreement import judge
 from evaluation.analysis.pairwise_preference import rank
-from evaluation.combination import combine
+from evaluation.data.loading import read
+from evaluation.data.study import Study, agreement, compare, model, models, raters, vectors_kept_in
 from evaluation.hybrid.notebook import hybrid, powered
-from evaluation.judges.comparison import judges
-from evaluation.llm_judge import judge_pairs
-from evaluation.loading import read
-from evaluation.metric_agreement import judge
 from evaluation.metrics.registry import configured_metrics, metrics
-from evaluation.realism.compare import realism
 from evaluation.remote import connect
-from evaluation.selfplay import selfplay
-from evaluation.simulation import simulate
-from evaluation.study import Study, agreement, compare, model, models, raters, vectors_kept_in
+from evaluation.simulation.realism.compare import realism
+from evaluation.simulation.selfplay import selfplay
+from evaluation.simulation.simulated_chats import simulate
 
 __all__ = [
     "Study",

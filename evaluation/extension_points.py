@@ -8,7 +8,7 @@ A feature is added by a single new file and registered by its decorator.
 from __future__ import annotations
 
 from chatbots.extension_points import ExtensionPoint
-from evaluation.formats.base import FileFormat, formats, register_format
+from evaluation.data.formats.base import FileFormat, formats, register_format
 from evaluation.metrics.base import ConfiguredMetric, Metric
 from evaluation.metrics.registry import metric_kinds, metrics, register_metric
 from evaluation.training.config import learned_metrics, register_learned
@@ -20,5 +20,5 @@ EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
         "a kind of metric for `metrics.yaml`", "evaluation/metrics", register_metric, ConfiguredMetric, metric_kinds
     ),
     ExtensionPoint("a trained metric", "evaluation/training/metrics", register_learned, LearnedMetric, learned_metrics),
-    ExtensionPoint("an imported file format", "evaluation/formats", register_format, FileFormat, formats),
+    ExtensionPoint("an imported file format", "evaluation/data/formats", register_format, FileFormat, formats),
 )

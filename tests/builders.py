@@ -11,7 +11,7 @@ from django.core.cache.backends.locmem import LocMemCache
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
-from evaluation.ratings import RatingDimension
+from evaluation.data.ratings import RatingDimension
 from webapp.bots.services import bot_answered
 from webapp.conversations import services as conversation_services
 from webapp.conversations.models import Conversation, Turn

@@ -20,9 +20,10 @@ from typing import Any, Literal
 import numpy as np
 
 from chatbots.text import quote
+from evaluation.data.ratings import RatingDimension, Ratings
+from evaluation.data.tables import number_or_reason, text_table, to_plain
 from evaluation.findings import Reason
 from evaluation.number_format import share, span
-from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.agreement import (
     USUAL_SHARED,
     AgreementEstimate,
@@ -39,7 +40,6 @@ from evaluation.stats.agreement import rating_table as items_by_raters
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.icc import icc
 from evaluation.stats.means import SHARE, Interval, mean_interval
-from evaluation.tables import number_or_reason, text_table, to_plain
 
 MOST_CATEGORIES = 11
 """Maximum number of different answers for a kappa, which treats each as a category; sliders have too many."""

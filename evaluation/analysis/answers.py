@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.data.ratings import MEAN_KEY, RatingDimension, Ratings
+from evaluation.data.tables import text_table, to_plain
 from evaluation.findings import Reason
 from evaluation.number_format import figure, share, span
-from evaluation.ratings import MEAN_KEY, RatingDimension, Ratings
 from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.means import SHARE, mean_interval, wilson
-from evaluation.tables import text_table, to_plain
 
 MOST_STEPS = 11
 """Number of steps shown for a scale with more points."""

@@ -10,13 +10,13 @@ from typing import Annotated, Any
 import numpy as np
 
 from evaluation.analysis.levels import interval_level
+from evaluation.data.ratings import MEAN_KEY, Ratings
+from evaluation.data.tables import number_or_reason, text_table
 from evaluation.number_format import BY_TUPLE, figure, span
-from evaluation.ratings import MEAN_KEY, Ratings
 from evaluation.stats.conditions import mean_within, shared_conditions
 from evaluation.stats.gls import label_codes
 from evaluation.stats.means import NO_SCALE, Interval
 from evaluation.stats.sequential import mean_always
-from evaluation.tables import number_or_reason, text_table
 
 
 def within_conditions(ratings: Ratings) -> Ratings:

@@ -23,11 +23,12 @@ import numpy as np
 
 from evaluation.analysis.bot_means import n_conditions, within_conditions
 from evaluation.analysis.levels import order_alpha
+from evaluation.data.ratings import RatingDimension, Ratings
+from evaluation.data.tables import number_or_reason, text_table
 from evaluation.number_format import BY_TUPLE, digits_for, figure, pluralise, probability, span
 from evaluation.plots.charts import Differences, RatedBot, differences_drawing
 from evaluation.plots.marks import slots_of
 from evaluation.plots.svg import Plot
-from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.comparisons import EQUAL_ALPHA, Comparison, is_equal, pairwise, rank_ranges
 from evaluation.stats.conditions import fit_bots
 from evaluation.stats.effect_sizes import Effect, EffectSizes, effect_sizes
@@ -36,7 +37,6 @@ from evaluation.stats.means import NO_SCALE
 from evaluation.stats.power import PairPlan, plan_from_ratings
 from evaluation.stats.sequential import RATERS, SequentialMeans, Unit, count_further_raters, means_of, pairwise_always
 from evaluation.stats.zscores import rater_codes
-from evaluation.tables import number_or_reason, text_table
 
 POWER = 0.8
 TOO_MANY = 5000

@@ -9,10 +9,10 @@ import numpy as np
 
 from evaluation.analysis.bot_means import BotMeans, bot_means
 from evaluation.analysis.comparisons import Comparisons, compare
+from evaluation.data.ratings import RatingDimension, Ratings
+from evaluation.data.tables import text_table
 from evaluation.number_format import figure, span
-from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.means import NO_VALUE, Interval
-from evaluation.tables import text_table
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 
+from evaluation.data.ratings import Ratings
 from evaluation.findings import Reason, reason_read
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import BY_TUPLE, probability, share, span
-from evaluation.ratings import Ratings
 from evaluation.stats.comparisons import false_discovery_rates, holm
 from evaluation.stats.correlation import Correlation, Method, correlate, within_groups
 from evaluation.stats.zscores import rater_codes

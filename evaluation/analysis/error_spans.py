@@ -18,8 +18,8 @@ import numpy as np
 
 from chatbots.text import quote
 from evaluation.analysis.bot_means import bot_means
+from evaluation.data.ratings import Ratings
 from evaluation.findings import Reason
-from evaluation.ratings import Ratings
 from evaluation.stats.agreement import AgreementEstimate, krippendorff_alpha, rating_table, undefined
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.means import Interval, mean_interval

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from evaluation.analysis.levels import interval_level
+from evaluation.data.formats.tables import is_missing
+from evaluation.data.ratings import Ratings
+from evaluation.data.tables import text_table, to_plain
 from evaluation.findings import Reason
-from evaluation.formats.tables import is_missing
 from evaluation.number_format import figure, p_value, pluralise, share, span
-from evaluation.ratings import Ratings
 from evaluation.stats.comparisons import Comparison, holm, is_equal
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.effect_sizes import Effect, EffectSizes
 from evaluation.stats.formulas import Design, Formula, make_design, parse_formula
 from evaluation.stats.means import NO_SCALE
-from evaluation.tables import text_table, to_plain
 from evaluation.threads import with_one_blas_thread
 
 if TYPE_CHECKING:

@@ -16,14 +16,14 @@ from typing import Any, Literal
 
 import numpy as np
 
+from evaluation.data.ratings import Ratings
+from evaluation.data.tables import text_table, to_plain
 from evaluation.findings import Reason
 from evaluation.number_format import figure, share, span
-from evaluation.ratings import Ratings
 from evaluation.stats.agreement import MOST_PAIRS
 from evaluation.stats.agreement import rating_table as items_by_raters
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.means import SHARE, Interval, MeanSpread, interval_ends, mean_interval
-from evaluation.tables import text_table, to_plain
 
 _NONE = 1e-18
 """Share of the squared scale width below which a variance counts as a rounding error."""

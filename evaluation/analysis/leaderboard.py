@@ -21,13 +21,13 @@ from evaluation.analysis.bot_means import BotMeans, within_conditions
 from evaluation.analysis.comparisons import Comparisons, compare, verdict
 from evaluation.analysis.levels import order_alpha
 from evaluation.analysis.pairwise_preference import PairJudgements, Preferred, preferred
+from evaluation.data.ratings import RatingDimension, Ratings
+from evaluation.data.tables import number_or_reason, text_table
 from evaluation.number_format import figure, pluralise, span
-from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.comparisons import Comparison, is_equal
 from evaluation.stats.means import NO_SCALE, Interval
 from evaluation.stats.sequential import mean_always, means_of, pair_score_means
 from evaluation.stats.stopping import StoppingForecast, forecast_decisions
-from evaluation.tables import number_or_reason, text_table
 
 
 @dataclass(frozen=True, slots=True)

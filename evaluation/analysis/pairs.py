@@ -22,8 +22,9 @@ from evaluation.analysis.comparisons import Test
 from evaluation.analysis.levels import interval_level
 from evaluation.analysis.ordered_choices import ChoiceResults
 from evaluation.analysis.pairwise_preference import PairJudgements, preferred, sign_of
+from evaluation.data.ratings import SMALLEST_SHARE
+from evaluation.data.tables import text_table, to_plain
 from evaluation.number_format import pluralise, probability, share, span
-from evaluation.ratings import SMALLEST_SHARE
 from evaluation.stats.agreement import USUAL_SHARED, AgreementEstimate, pairwise_kappa, rating_table
 from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
 from evaluation.stats.comparisons import ONE_JUDGEMENT, Comparison, is_equal
@@ -31,7 +32,6 @@ from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.means import NO_VALUE, SHARE, Interval, mean_interval
 from evaluation.stats.sequential import mean_always
 from evaluation.stats.zscores import rater_codes
-from evaluation.tables import text_table, to_plain
 
 MOST_PAIRS = 300
 """Maximum number of rater pairs for the median kappa; a sample is drawn if there are more."""

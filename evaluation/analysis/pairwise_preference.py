@@ -32,17 +32,17 @@ from chatbots.text import quote
 from evaluation.analysis.comparisons import Test
 from evaluation.analysis.levels import order_alpha
 from evaluation.analysis.ordered_choices import OrderedChoices
-from evaluation.formats.tables import is_missing, name_of, table_of, table_read
+from evaluation.data.formats.tables import is_missing, name_of, table_of, table_read
+from evaluation.data.ratings import SMALLEST_SHARE, rater_named
+from evaluation.data.tables import text_table, to_plain
 from evaluation.number_format import figure, pluralise, share, span
 from evaluation.plots.charts import Weight, weights_drawing
 from evaluation.plots.svg import Plot
-from evaluation.ratings import SMALLEST_SHARE, rater_named
 from evaluation.stats.bradley_terry import BradleyTerry, bradley_terry
 from evaluation.stats.comparisons import Comparison, preferences_fixed
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.sequential import RATERS, Preference, preferences_always
 from evaluation.stats.zscores import is_unknown
-from evaluation.tables import text_table, to_plain
 
 if TYPE_CHECKING:
     import pandas as pd

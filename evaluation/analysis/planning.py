@@ -17,11 +17,11 @@ import numpy as np
 
 from evaluation.analysis.comparisons import POWER, Units, units_of
 from evaluation.analysis.levels import order_alpha
+from evaluation.data.ratings import Ratings
+from evaluation.data.tables import number_or_reason, text_table
 from evaluation.number_format import figure
-from evaluation.ratings import Ratings
 from evaluation.stats.comparisons import ORDER_ALPHA, TestedPairs, pairwise
 from evaluation.stats.power import RaterNeed, detectable_difference, n_pairs, raters_needed
-from evaluation.tables import number_or_reason, text_table
 
 SHARES = (0.025, 0.05, 0.1, 0.15, 0.2)
 """Planned differences, as shares of the scale."""

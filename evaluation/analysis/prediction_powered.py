@@ -25,14 +25,14 @@ from typing import Any
 import numpy as np
 
 from evaluation.analysis.comparisons import Units, units_of
+from evaluation.data.ratings import Ratings
+from evaluation.data.tables import number_or_reason, text_table
 from evaluation.findings import Reason
 from evaluation.number_format import figure, span
-from evaluation.ratings import Ratings
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.gls import label_codes
 from evaluation.stats.means import ALL_ALIKE
 from evaluation.stats.zscores import rater_codes
-from evaluation.tables import number_or_reason, text_table
 
 FEWEST = 5
 """Minimum number of rated conversations and of raters for estimating the weight."""

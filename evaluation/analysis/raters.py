@@ -13,15 +13,15 @@ from typing import Any
 import numpy as np
 
 from evaluation.analysis.agreement import RaterAgreement, rater_agreement
+from evaluation.data.ratings import Ratings
+from evaluation.data.tables import text_table, to_plain
 from evaluation.findings import Reason
 from evaluation.number_format import figure, share, span
-from evaluation.ratings import Ratings
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.correlation import Correlation, correlate
 from evaluation.stats.means import Interval, mean_interval
 from evaluation.stats.rater_filters import RULES, RaterVerdict, Thresholds, screen_raters
 from evaluation.stats.zscores import MIN_RATINGS, rater_zscores
-from evaluation.tables import text_table, to_plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,14 +14,14 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.analysis.levels import MODEL_ALPHA, interval_level, model_alpha
+from evaluation.data.ratings import MEAN_KEY, RatingDimension, Ratings
+from evaluation.data.tables import text_table, to_plain
 from evaluation.findings import Finding, Reason, finding
 from evaluation.number_format import figure, probability, share, span
-from evaluation.ratings import MEAN_KEY, RatingDimension, Ratings
 from evaluation.stats.anova import Anova, anova, sum_of_ratings
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.mixed import MixedModel, mixed_model
 from evaluation.stats.ordinal import OrdinalModel, ordinal_model
-from evaluation.tables import text_table, to_plain
 
 ALPHA = MODEL_ALPHA
 """Significance level of effects in the analysis of variance, and of the test of proportional odds."""

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.data.ratings import Ratings
+from evaluation.data.tables import text_table, to_plain
 from evaluation.number_format import figure, share, span
-from evaluation.ratings import Ratings
 from evaluation.stats.means import SHARE, Interval, mean_interval
-from evaluation.tables import text_table, to_plain
 
 WORSE, SAME, BETTER = -1, 0, 1
 DIRECTIONS = (WORSE, SAME, BETTER)

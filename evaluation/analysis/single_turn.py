@@ -17,13 +17,13 @@ import numpy as np
 from evaluation.analysis.comparisons import Test, compare
 from evaluation.analysis.pairs import Kappa, PairResults, judge_pairs, kappa_of
 from evaluation.analysis.pairwise_preference import PairJudgements, sign_of
+from evaluation.data.ratings import Ratings
+from evaluation.data.tables import text_table, to_plain
 from evaluation.findings import Reason
 from evaluation.number_format import share, span
-from evaluation.ratings import Ratings
 from evaluation.stats.agreement import USUAL_SHARED
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.means import Interval
-from evaluation.tables import text_table, to_plain
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,6 +20,7 @@ import numpy as np
 
 from chatbots import Identity
 from chatbots.text import quote
+from evaluation.data.ratings import Ratings
 from evaluation.findings import finding
 from evaluation.hybrid.assess import assess
 from evaluation.hybrid.assessment_data import Baselines, HumanData
@@ -44,7 +45,6 @@ from evaluation.hybrid.rating_noise import RatingNoise
 from evaluation.hybrid.results import HybridResult, KeptFit
 from evaluation.hybrid.rivals import KeptRivals, rival_folds
 from evaluation.number_format import pluralise
-from evaluation.ratings import Ratings
 from evaluation.threads import with_one_blas_thread
 
 if TYPE_CHECKING:

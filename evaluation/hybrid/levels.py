@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from evaluation.analysis.comparisons import Test, Units, compare
+from evaluation.data.ratings import Ratings
 from evaluation.findings import Reason
 from evaluation.hybrid.bot_level import BotLevel, OrderedPairs, Permuted
 from evaluation.hybrid.features import Design, block_of
 from evaluation.hybrid.gaussian_process import Mixture
 from evaluation.hybrid.least_squares import Factors, LinearPredictor
 from evaluation.hybrid.results import FeatureCoefficient, KeptFit
-from evaluation.ratings import Ratings
 from evaluation.stats.comparisons import ORDER_ALPHA
 from evaluation.stats.correlation import (
     METHODS,

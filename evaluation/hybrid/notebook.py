@@ -11,6 +11,7 @@ import numpy as np
 from chatbots.text import quote
 from evaluation.analysis.levels import check_level, interval_level
 from evaluation.analysis.prediction_powered import PoweredMeans, powered_means
+from evaluation.data.study import Study, rated
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT, Intercept
 from evaluation.hybrid.features import LENGTHS, HybridError, preset_get, refuse_retired
 from evaluation.hybrid.fit import fit_hybrid
@@ -18,7 +19,6 @@ from evaluation.hybrid.levels import predict_conversations
 from evaluation.hybrid.results import HybridResult, KeptFit
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_list
-from evaluation.study import Study, rated
 
 if TYPE_CHECKING:
     import pandas as pd

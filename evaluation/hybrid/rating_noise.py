@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from evaluation.ratings import Ratings
+from evaluation.data.ratings import Ratings
 from evaluation.stats.gls import Likelihood, most_likely_share
 
 MOST_RATINGS = 5

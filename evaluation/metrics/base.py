@@ -14,9 +14,9 @@ import numpy as np
 
 from chatbots import Conversation, Identity
 from chatbots.validation import InputModel, values_read
+from evaluation.data.tables import Column
 from evaluation.metrics.layout import LAYOUT_VERSION, Layout
 from evaluation.metrics.text_cache import TextCache
-from evaluation.tables import Column
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,7 +118,7 @@ class MetricDefaults:
 
     seen_sets: tuple[str, ...] | None = None
     """Name prefixes of the annotated data sets used to design, choose or train it; None: see
-    `evaluation.held_out.seen_sets`."""
+    `evaluation.agreement.held_out.seen_sets`."""
 
     has_network: bool = False
     """True if it uses a neural network, which can run on other devices than the CPU."""

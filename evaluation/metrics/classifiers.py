@@ -19,12 +19,12 @@ import numpy as np
 from pydantic import Field
 
 from chatbots.validation import InputModel
+from evaluation.data.tables import Column, per_turn
 from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric, Measured, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.local_models import LocalClassifier, TextClassifier
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.text_cache import BLANK, TextCache, blank
-from evaluation.tables import Column, per_turn
 
 
 class ClassifierOptions(InputModel):

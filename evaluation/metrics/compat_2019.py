@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.data.tables import Column
 from evaluation.metrics.base import Measured, MetricDefaults, missing
 from evaluation.metrics.emotion import default_emotions
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.table_2019 import TableRows2019, conversation_values, row_values
 from evaluation.metrics.text_cache import TOKENIZER, TextCache
-from evaluation.tables import Column
 
 _ONE = ("1", (None, None))
 _SCORE, _SHARE = ("1", (-1, 1)), ("1", (0, 1))

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.data.tables import per_turn
 from evaluation.metrics.base import Measured, MetricDefaults
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.text_cache import QUESTION_WORDS, TOKENIZER, TextCache, lower_tokens
-from evaluation.tables import per_turn
 
 
 def question_score(text: str, tokens: Iterable[str]) -> float:

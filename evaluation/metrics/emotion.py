@@ -22,11 +22,11 @@ from pydantic import Field
 from chatbots.encoders.emotion import LABELS
 from chatbots.identity import Identity
 from chatbots.validation import InputModel
+from evaluation.data.tables import Column, per_turn
 from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric, Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.text_cache import BLANK, TextCache, blank
-from evaluation.tables import Column, per_turn
 
 if TYPE_CHECKING:
     from chatbots.encoders.emotion import EmotionEncoder

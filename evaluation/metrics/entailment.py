@@ -20,11 +20,11 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
+from evaluation.data.tables import per_turn
 from evaluation.metrics.registry import metrics, register_metric
 from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, TrainedOptions
-from evaluation.tables import per_turn
 
 CLASSES = ("contradiction", "neutral", "entailment")
 """Labels from worst to best; the column of the likeliest class contains their index."""

@@ -19,12 +19,12 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
+from evaluation.data.tables import Column, per_turn
 from evaluation.metrics.registry import metrics, register_metric
 from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, WithPmi
 from evaluation.models.grade_graph import graph_licences
-from evaluation.tables import Column, per_turn
 
 ROWS = 256
 

@@ -28,14 +28,14 @@ from pydantic import Field, model_validator
 from chatbots import Conversation
 from chatbots.text import quote
 from chatbots.validation import InputModel
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
+from evaluation.data.tables import per_turn
 from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
 from evaluation.metrics.likelihood import Continuations
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.replies import ReplyMetric
 from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.verdicts import NO_NUMBER, read_verdict
-from evaluation.tables import per_turn
 
 PROMPT = (
     "Two speakers talk with each other. Read the conversation, then judge the last reply. {question}\n\n"

@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.data.tables import Column, per_turn
 from evaluation.metrics.base import Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.text_cache import TOKENIZER, TextCache, lower_tokens
-from evaluation.tables import Column, per_turn
 
 
 def n_words(text: str) -> int:

@@ -30,14 +30,14 @@ from chatbots.gguf_files import SMOLLM2
 from chatbots.huggingface import n_positions
 from chatbots.identity import Identity
 from chatbots.validation import InputModel
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
+from evaluation.data.tables import Column, per_turn
 from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric, Measured
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.local_models import LocalLanguageModel, LocalModel, ReplyModel, most_tokens
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.replies import ReplyMetric
 from evaluation.metrics.text_cache import BLANK, TextCache
-from evaluation.tables import Column, per_turn
 
 MOST_TEXT = 256
 """Maximum number of tokens of a text; the rest is cut off."""

@@ -20,11 +20,11 @@ from pydantic import Field, model_validator
 
 from chatbots.corpora.dialogues import EVERYDAY, CorpusError, corpus_files, corpus_read
 from chatbots.registry import UnknownName, bot_get, bot_load
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
+from evaluation.data.tables import per_turn
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, TrainedOptions
-from evaluation.tables import per_turn
 
 _ROWS = 64
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.data.tables import Column, per_turn
 from evaluation.metrics.base import Measured, MetricDefaults, missing
 from evaluation.metrics.cues import phrase_pattern, straightened
 from evaluation.metrics.emotion import FEW_ANSWERS, EncoderEmotionSource, default_emotions
@@ -19,7 +20,6 @@ from evaluation.metrics.layout import Layout
 from evaluation.metrics.lexical import n_words
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.text_cache import BLANK, TextCache, content_words
-from evaluation.tables import Column, per_turn
 
 SHORT = 3
 """Maximum number of words of a short answer."""

@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 
 from chatbots.installation import package_version
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
+from evaluation.data.tables import Column, per_turn
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.replies import ReplyMetric
 from evaluation.metrics.text_cache import TextCache
-from evaluation.tables import Column, per_turn
 
 _TINY, _SMALL = 1e-15, 1e-9
 _BETA = 1.2

@@ -15,13 +15,13 @@ import numpy as np
 from pydantic import Field
 
 from chatbots.validation import InputModel
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
+from evaluation.data.tables import per_turn
 from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
 from evaluation.metrics.local_models import LocalModel, most_tokens
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.replies import NO_CONTEXT, ReplyMetric
 from evaluation.metrics.text_cache import TextCache, blank
-from evaluation.tables import per_turn
 
 _ROWS = 16
 

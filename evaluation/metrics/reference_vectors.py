@@ -27,14 +27,14 @@ from chatbots.encoders.sentence import MINILM, encoder_folder, sentence_encoder
 from chatbots.encoders.word_vectors import SIMILARITY_KINDS, TextWords, pair_similarities, word_similarity, word_vectors
 from chatbots.huggingface import LoadedPretrained, load_pretrained
 from chatbots.validation import InputModel
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
+from evaluation.data.tables import per_turn
 from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
 from evaluation.metrics.local_models import LocalModel, most_tokens
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.replies import ReplyMetric
 from evaluation.metrics.semantic import ROWS
 from evaluation.metrics.text_cache import TOKENIZER, TextCache, tokens_of
-from evaluation.tables import per_turn
 
 _ROWS = 16
 

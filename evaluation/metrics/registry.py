@@ -25,9 +25,9 @@ from chatbots import Conversation
 from chatbots.registry import C, Registry, UnknownName
 from chatbots.type_descriptions import TypeDescription
 from chatbots.yaml_registry import YamlEntryKind, YamlRegistry
+from evaluation.data.tables import Level
 from evaluation.metrics.base import ConfiguredMetric, Metric, MetricTable
 from evaluation.metrics.text_cache import TextCache
-from evaluation.tables import Level
 
 metrics: Registry[Metric] = Registry("metric", "evaluation.metrics")
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.data.tables import per_turn
 from evaluation.metrics.base import Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.text_cache import BLANK, QUESTION_WORDS, UNKNOWN, TextCache, blank, content_words
-from evaluation.tables import per_turn
 
 _FIRST = "the bot has no earlier turn"
 _NO_WORD = "the text contains no content word"

@@ -3,9 +3,9 @@
 Some also compare it with a human reply.
 
 Derive from `ReplyMetric`, declare `columns` (`per_turn`) and write `score`. The same class then works on rated items
-(`evaluation/metric_agreement.py`) and on conversations, where every bot turn is a reply to the turns before it and the
-conversation's value is the mean over them. Conversations have no references, so a metric that needs one is undefined
-there and gives the reason.
+(`evaluation/agreement/metric_agreement.py`) and on conversations, where every bot turn is a reply to the turns before
+it and the conversation's value is the mean over them. Conversations have no references, so a metric that needs one is
+undefined there and gives the reason.
 
 `item_scores` scores items by any metric; one that is not a `ReplyMetric` receives the item as a short conversation.
 """
@@ -19,7 +19,7 @@ import numpy as np
 
 from chatbots import Conversation
 from chatbots.text import sanitise
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
 from evaluation.metrics.base import NO_TURN, OTHER_TURNS, Measured, Metric, MetricDefaults
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.text_cache import BLANK, TextCache, blank

@@ -28,12 +28,12 @@ from pydantic import Field
 from chatbots.checkpoints import CheckpointError
 from chatbots.encoders.sentence import encoder_get
 from chatbots.encoders.word_vectors import word_vectors
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
+from evaluation.data.tables import Column, per_turn
 from evaluation.metrics.reference_vectors import NO_WORD
 from evaluation.metrics.registry import metrics, register_metric
 from evaluation.metrics.text_cache import TextCache, lower_tokens
 from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, TrainedOptions, WithPmi
-from evaluation.tables import Column, per_turn
 from evaluation.training.checkpoint import Checkpoint, MetricManifest
 
 ROWS = 256

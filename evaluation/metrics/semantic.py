@@ -19,11 +19,11 @@ from pydantic import Field
 
 from chatbots.encoders.word_vectors import SIMILARITY_KINDS, StaticWordVectors, pair_similarities
 from chatbots.validation import InputModel
+from evaluation.data.tables import Column, per_turn
 from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric, Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.text_cache import BLANK, TOKENIZER, TextCache, blank, tokens_of
-from evaluation.tables import Column, per_turn
 
 if TYPE_CHECKING:
     from chatbots.encoders.published_files import VectorTable

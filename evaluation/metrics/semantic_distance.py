@@ -25,12 +25,12 @@ from pydantic import Field
 
 from chatbots.encoders.sentence import MINILM, encoder_get
 from chatbots.validation import InputModel, Many, values_read
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
+from evaluation.data.tables import per_turn
 from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.replies import ReplyMetric
 from evaluation.metrics.text_cache import QUESTION_WORDS, STOPWORDS, TOKENIZER, TextCache, lower_tokens
-from evaluation.tables import per_turn
 
 _SLOT = "*"
 _NO_WORDS = STOPWORDS | QUESTION_WORDS | {"n't", "'m", "'s", "'re", "'ve", "'ll", "'d"}

@@ -9,11 +9,11 @@ import math
 
 import numpy as np
 
+from evaluation.data.tables import Column
 from evaluation.metrics.base import Measured, MetricDefaults, missing
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.text_cache import TextCache
-from evaluation.tables import Column
 
 NO_CALL = "no reply of the conversation has a tool call"
 NO_TIME = "no tool call of the conversation has a time"

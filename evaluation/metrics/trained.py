@@ -27,13 +27,13 @@ from pydantic import Field
 from chatbots.checkpoints import CheckpointError
 from chatbots.gguf_files import SMOLLM2
 from chatbots.validation import InputModel, Number, values_read
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
+from evaluation.data.tables import per_turn
 from evaluation.metrics.base import ConfiguredMetric, Metric
 from evaluation.metrics.likelihood import ReplyPmi
 from evaluation.metrics.registry import metric_kinds, metrics
 from evaluation.metrics.replies import ReplyMetric
 from evaluation.metrics.text_cache import TextCache
-from evaluation.tables import per_turn
 from evaluation.training.checkpoint import (
     MANIFEST_FILE,
     Checkpoint,

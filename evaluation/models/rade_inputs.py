@@ -22,7 +22,7 @@ from chatbots import Conversation
 from chatbots.bots.base import Bot
 from chatbots.corpora.dialogues import Dialogue
 from chatbots.serving import reply
-from evaluation.items import ReplyInContext, detokenise_text
+from evaluation.data.items import ReplyInContext, detokenise_text
 from evaluation.metrics.reference_based import rouge_l
 from evaluation.metrics.text_cache import TextCache
 from evaluation.training.negatives import Bm25

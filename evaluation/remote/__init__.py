@@ -17,9 +17,9 @@ from typing import Any
 
 import httpx
 
-from evaluation.loading import read
+from evaluation.data.loading import read
+from evaluation.data.study import Study
 from evaluation.remote.client import ConversationCalls, Jobs, RemoteJob, ServerError
-from evaluation.study import Study
 
 __all__ = ["RemoteJob", "Server", "ServerError", "connect"]
 

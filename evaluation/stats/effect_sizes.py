@@ -21,13 +21,13 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.data.tables import number_or_reason
 from evaluation.findings import Reason
 from evaluation.stats.comparisons import NO_ERROR, NO_SPREAD, Comparison
 from evaluation.stats.conditions import conditions_or_none, fit_bots
 from evaluation.stats.gls import label_codes
 from evaluation.stats.means import NO_SCALE, NO_VALUE
 from evaluation.stats.zscores import rater_codes
-from evaluation.tables import number_or_reason
 
 ONE_LOOK = Reason("effect_one_look", "its interval is valid for a single look, once the study has all its ratings")
 ALL_ABOVE = Reason("all_above", "every rating of one bot is above every rating of the other")

@@ -18,7 +18,7 @@ from chatbots.corpora.formats import corpus_read
 from chatbots.identity import canonical_json
 from chatbots.training.config import EVERYDAY
 from chatbots.validation import InputModel
-from evaluation.items import detokenise_text
+from evaluation.data.items import detokenise_text
 from evaluation.training.checkpoint import Checkpoint
 from evaluation.training.config import MetricTrainingConfig
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Splits:
-    """Dialogues by part, with detokenised texts (`evaluation.items`).
+    """Dialogues by part, with detokenised texts (`evaluation.data.items`).
 
     Attributes:
         digest: digest of all dialogues, 16 hexadecimal digits.

@@ -36,7 +36,7 @@ from chatbots.corpora.dialogues import CorpusError, Dialogue, lines_read
 from chatbots.identity import derive_seed
 from chatbots.text import quote
 from chatbots.validation import InputModel, Number
-from evaluation.items import detokenise_text
+from evaluation.data.items import detokenise_text
 from evaluation.metrics.text_cache import TextCache, lower_tokens
 
 LABELS = ("entailment", "neutral", "contradiction")

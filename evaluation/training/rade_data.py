@@ -26,9 +26,9 @@ from pydantic import Field
 
 from chatbots.text import error_text
 from chatbots.validation import InputModel, Many, Number, values_read
-from evaluation.formats.base import Skipped
-from evaluation.formats.text_files import text_lines
-from evaluation.items import JudgedItem, ReplyInContext, Said, detokenise_text
+from evaluation.data.formats.base import Skipped
+from evaluation.data.formats.text_files import text_lines
+from evaluation.data.items import JudgedItem, ReplyInContext, Said, detokenise_text
 
 LOW, HIGH = 1.0, 5.0
 """Rating scale of the release and the paper."""

@@ -32,7 +32,7 @@ def test_every_module_of_webapp_belongs_to_an_app_or_is_wiring() -> None:
 @pytest.mark.parametrize(
     ("name", "text"),
     [
-        ("chatbots.bots.x", "import evaluation.tables"),
+        ("chatbots.bots.x", "import evaluation.data.tables"),
         ("chatbots.bots.x", "def load():\n    from django.conf import settings"),
         ("evaluation.x", "from webapp.core import errors"),
         ("webapp.bots.x", "from webapp.studies.models import Study"),

@@ -33,7 +33,7 @@ def main() -> None:
     # Threads that wait for each other by spinning lose much of their speed on a machine that has
     # other work; must be set before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    from evaluation.selfplay import play
+    from evaluation.simulation.selfplay import play
     from tests.benchmarks.neural import REDDIT_HRED, random_bot, random_checkpoint, random_texts
 
     openers = random_texts(50 * N_CONVERSATIONS)

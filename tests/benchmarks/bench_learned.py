@@ -28,7 +28,7 @@ import numpy as np
 import psutil
 import torch
 
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
 from evaluation.metrics.grade import Grade
 from evaluation.metrics.rade import Rade
 from evaluation.metrics.registry import metric_get

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from chatbots.corpora.dialogues import EVERYDAY, corpus_read
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_get
 from evaluation.metrics.replies import item_scores

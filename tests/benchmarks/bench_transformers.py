@@ -21,7 +21,7 @@ from pathlib import Path
 from chatbots.bots.transformers_bot import TransformersBot
 from chatbots.conversation import Conversation
 from chatbots.serving import BotHost
-from evaluation.selfplay import play
+from evaluation.simulation.selfplay import play
 from tests.tiny_models import save_model
 
 N_AT_ONCE = 32

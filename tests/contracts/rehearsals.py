@@ -25,8 +25,8 @@ from django.db.models import Q
 from django.urls import reverse
 
 import confab
-from evaluation.formats.tables import FileTable, is_missing, name_of, table_read
-from evaluation.metric_agreement import judgements_read
+from evaluation.agreement.metric_agreement import judgements_read
+from evaluation.data.formats.tables import FileTable, is_missing, name_of, table_read
 from tests.builders import BLUE, signed_in
 from webapp.asgi import application, django_application
 from webapp.bots.models import BotVersion

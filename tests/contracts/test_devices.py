@@ -14,7 +14,7 @@ from chatbots.conversation import Conversation
 from chatbots.encoders.ei_encoders import DeepMojiFiles, InferSentFiles, emotion_encoder_named, sentence_encoder_named
 from chatbots.registry import bot_get, bots
 from chatbots.serving import reply
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
 from evaluation.metrics.registry import compute_all, configured_metrics, metric_list, metrics
 from evaluation.metrics.replies import ReplyMetric
 from evaluation.metrics.text_cache import TextCache

@@ -11,8 +11,8 @@ from functools import cache
 
 import numpy as np
 
-from evaluation.combination import ScoredSet, combine_sets
-from evaluation.paired_comparison import PairedComparison, compare_paired
+from evaluation.agreement.combination import ScoredSet, combine_sets
+from evaluation.agreement.paired_comparison import PairedComparison, compare_paired
 from tests.evaluation.stats.simulated_models import Held
 
 MANY = 60_000

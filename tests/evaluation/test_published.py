@@ -13,8 +13,8 @@ import pytest
 from scipy import stats
 
 from evaluation import training
-from evaluation.agreement_table import agreements_printed
-from evaluation.metric_agreement import judge
+from evaluation.agreement.agreement_table import agreements_printed
+from evaluation.agreement.metric_agreement import judge
 from evaluation.metrics.registry import metric_list
 from evaluation.published.correlations import caveats_of, matching_row, published_of, published_rows, published_sets
 from evaluation.stats.correlation import fisher_interval

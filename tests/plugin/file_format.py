@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from chatbots import Turn
-from evaluation.formats.base import Record, Skipped, register_format
+from evaluation.data.formats.base import Record, Skipped, register_format
 
 _SPEAKERS = {">": "human", "<": "bot"}
 

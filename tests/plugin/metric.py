@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from evaluation.data.tables import per_turn
 from evaluation.metrics.base import Measured, MetricDefaults
 from evaluation.metrics.layout import Layout
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.text_cache import TextCache
-from evaluation.tables import per_turn
 
 
 @register_metric

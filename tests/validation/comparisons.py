@@ -22,7 +22,7 @@ from scipy import stats
 
 from evaluation.analysis.comparisons import compare
 from evaluation.analysis.prediction_powered import powered_by
-from evaluation.ratings import RatingDimension, Ratings
+from evaluation.data.ratings import RatingDimension, Ratings
 from evaluation.stats.comparisons import ORDER_ALPHA, holm
 
 DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "interactive"

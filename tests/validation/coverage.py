@@ -19,13 +19,13 @@ import numpy as np
 from scipy import stats as distributions
 from scipy.special import expit, softmax
 
+from evaluation.agreement.preference_benchmark import ChoiceAgreement, PairChoice, compare_choices
 from evaluation.analysis.answers import approval
 from evaluation.analysis.pairwise_preference import PairJudgements
 from evaluation.analysis.prediction_powered import powered_mean
 from evaluation.hybrid.bot_level import interval_over_conversations
 from evaluation.hybrid.calibration import effective_ratings, intervals_by_errors, prediction_accuracy
 from evaluation.hybrid.levels import bot_levels
-from evaluation.preference_benchmark import ChoiceAgreement, PairChoice, compare_choices
 from evaluation.stats.agreement import (
     AgreementEstimate,
     cohen_kappa,

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.items import JudgedItem, ReplyInContext, detokenise_text
-from evaluation.metric_agreement import judgements_read
+from evaluation.agreement.metric_agreement import judgements_read
+from evaluation.data.items import JudgedItem, ReplyInContext, detokenise_text
 from evaluation.metrics.entailment import Entailment
 from evaluation.metrics.replies import item_scores
 from evaluation.metrics.semantic_distance import SemanticDistance

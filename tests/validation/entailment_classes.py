@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from evaluation.items import JudgedItem
+from evaluation.data.items import JudgedItem
 from evaluation.number_format import share
 from evaluation.published.correlations import published_accuracies
 from evaluation.stats.comparisons import Welch, welch

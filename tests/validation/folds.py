@@ -19,9 +19,9 @@ from typing import Any
 
 import numpy as np
 
+from evaluation.agreement.paired_comparison import compare_paired
 from evaluation.metrics.registry import metric_get
 from evaluation.number_format import share, span
-from evaluation.paired_comparison import compare_paired
 from evaluation.training.config import config_values
 from evaluation.training.rade_data import RatedPair, rated_pairs_read
 from evaluation.training.rade_folds import SEEDS, FoldsMeasured, folds_measured

@@ -11,10 +11,10 @@ from collections import Counter
 
 import numpy as np
 
-from evaluation.judges.alternative_test import EPSILON
-from evaluation.judges.comparison import compare_judges
-from evaluation.judges.scoring import JudgeScores
-from tests.evaluation.judges.fake_judge import gold_of
+from evaluation.agreement.judges.alternative_test import EPSILON
+from evaluation.agreement.judges.comparison import compare_judges
+from evaluation.agreement.judges.scoring import JudgeScores
+from tests.evaluation.agreement.judges.fake_judge import gold_of
 
 ITEMS = (40, 100, 200, 400)
 RATER_SD = 0.8

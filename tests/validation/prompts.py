@@ -13,11 +13,11 @@ from pathlib import Path
 import numpy as np
 from scipy import stats
 
-from evaluation.agreement_by_group import HumanScores
-from evaluation.metric_agreement import JudgedReplies, judge, judgements_read
+from evaluation.agreement.agreement_by_group import HumanScores
+from evaluation.agreement.metric_agreement import JudgedReplies, judge, judgements_read
+from evaluation.agreement.paired_comparison import compare_paired
 from evaluation.metrics.text_cache import TextCache
 from evaluation.number_format import share, span
-from evaluation.paired_comparison import compare_paired
 from tests.validation.replies import SHARED
 
 SEED = 7

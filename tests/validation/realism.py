@@ -18,14 +18,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from chatbots.participants.base import participant_load
-from evaluation.loading import read
+from evaluation.data.loading import read
+from evaluation.data.study import Study, StudyDialogue, text_store, vectors_kept_in
 from evaluation.number_format import figure, span
-from evaluation.realism.chats import QUANTITIES
-from evaluation.realism.compare import realism
-from evaluation.realism.result import TRAITS, RealismResult, different_traits
-from evaluation.simulation import human_chats, simulate_within
+from evaluation.simulation.realism.chats import QUANTITIES
+from evaluation.simulation.realism.compare import realism
+from evaluation.simulation.realism.result import TRAITS, RealismResult, different_traits
+from evaluation.simulation.simulated_chats import human_chats, simulate_within
 from evaluation.stats.effect_sizes import Effect
-from evaluation.study import Study, StudyDialogue, text_store, vectors_kept_in
 from tests.validation.validate import ALL_SEVEN, DATA, RatedSet, table
 
 SETS = (

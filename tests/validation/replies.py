@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluation.agreement_table import published_printed
+from evaluation.agreement.agreement_table import published_printed
 from evaluation.number_format import p_value, share, span
 from evaluation.published.correlations import Published, caveats_of, cells_of, published_in_cell
 from evaluation.stats.correlation import METHODS

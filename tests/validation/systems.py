@@ -12,9 +12,9 @@ import sys
 
 import numpy as np
 
+from evaluation.agreement.system_agreement import SystemAgreement, SystemFigure, agreement_of_systems
 from evaluation.number_format import share
 from evaluation.stats.correlation import METHODS
-from evaluation.system_agreement import SystemAgreement, SystemFigure, agreement_of_systems
 
 DESIGNS = ((30, 5, True), (100, 6, True), (40, 8, False))
 """Contexts of a system, systems, and whether they share their contexts."""

@@ -22,8 +22,9 @@ from pathlib import Path
 
 import numpy as np
 
-from evaluation.agreement_by_group import HumanScores
-from evaluation.metric_agreement import judge, judgements_read
+from evaluation.agreement.agreement_by_group import HumanScores
+from evaluation.agreement.metric_agreement import judge, judgements_read
+from evaluation.agreement.paired_comparison import AGAINST, MEAN, compare_paired
 from evaluation.metrics.base import Metric
 from evaluation.metrics.grade import GradePmi
 from evaluation.metrics.registry import metric_and_columns
@@ -31,7 +32,6 @@ from evaluation.metrics.ruber import PonePmi
 from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import FOLDER, TrainedMetric, trained_register
 from evaluation.number_format import share, span
-from evaluation.paired_comparison import AGAINST, MEAN, compare_paired
 from evaluation.stats.correlation import ranks
 from tests.validation.replies import SHARED
 

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from evaluation.data.ratings import Ratings
 from evaluation.hybrid.calibration import calibration, interval_score, others_mean, q_squared
 from evaluation.hybrid.features import preset_get
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.number_format import figure, share
-from evaluation.ratings import Ratings
 
 if TYPE_CHECKING:
     import pandas as pd

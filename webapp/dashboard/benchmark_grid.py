@@ -11,7 +11,7 @@ from typing import Any
 from django.urls import reverse
 from django.utils.http import urlencode
 
-from evaluation.held_out import BAR, NO_STANDING, Standing, metric_known, standing_of
+from evaluation.agreement.held_out import BAR, NO_STANDING, Standing, metric_known, standing_of
 from evaluation.metrics.replies import NO_REFERENCE
 from evaluation.number_format import figure, share
 from evaluation.plots.charts import diverging_class

@@ -14,8 +14,8 @@ from django.db.models import QuerySet
 from django.http import QueryDict
 from django.urls import reverse
 
+from evaluation.data.ratings import MEAN_KEY, RatingDimension
 from evaluation.plots.marks import slots_of
-from evaluation.ratings import MEAN_KEY, RatingDimension
 from webapp.conversations.models import Conversation
 from webapp.jobs.models import SelfPlayRun
 from webapp.ratings.selectors import BotInfo, ranking_dimensions, states_counted, study_bots

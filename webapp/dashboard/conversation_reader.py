@@ -10,10 +10,10 @@ from typing import Any
 from django.db.models import QuerySet
 
 from chatbots.registry import title_of
+from evaluation.data.tables import Column
 from evaluation.metrics.registry import metric_list
 from evaluation.number_format import figure
 from evaluation.plots.text_layout import tick_label
-from evaluation.tables import Column
 from webapp.conversations.images import images_of, with_image
 from webapp.conversations.models import ChatImage, Conversation, DistressMark, ReplyMark, ReplyReport, Turn
 from webapp.conversations.selectors import reply_html

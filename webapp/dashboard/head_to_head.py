@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from evaluation.analysis.comparisons import Comparisons
+from evaluation.data.ratings import RatingDimension
 from evaluation.number_format import digits_for, figure, percent, span
 from evaluation.plots.rows import Column, RowName, axis_cell, centred_window, interval_cell
 from evaluation.plots.svg import Plot
-from evaluation.ratings import RatingDimension
 from webapp.dashboard.leaderboard import BoardParams, plot_alone
 from webapp.dashboard.narrative.comparisons import effects_table
 from webapp.dashboard.narrative.phrases import NamedTable, reason_text

@@ -9,8 +9,8 @@ from typing import Any
 
 from django import forms
 
-from evaluation.formats.csv_roles import ROLES, CsvLayout
-from evaluation.formats.scales import FileScales, Scale
+from evaluation.data.formats.csv_roles import ROLES, CsvLayout
+from evaluation.data.formats.scales import FileScales, Scale
 from evaluation.number_format import share
 from webapp.core.errors import Refused
 from webapp.core.keys import key_from_name

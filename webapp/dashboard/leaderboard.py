@@ -17,6 +17,7 @@ from evaluation.analysis.bot_means import BotMeans
 from evaluation.analysis.comparisons import Comparisons
 from evaluation.analysis.leaderboard import LeaderboardEntry, find_equal_groups, format_ranks, leaderboard
 from evaluation.analysis.pairs import PairResults
+from evaluation.data.ratings import MEAN_KEY, RatingDimension
 from evaluation.number_format import digits_for, figure, percent, span
 from evaluation.plots.rows import (
     Column,
@@ -34,7 +35,6 @@ from evaluation.plots.rows import (
     unbounded_window,
 )
 from evaluation.plots.svg import Plot
-from evaluation.ratings import MEAN_KEY, RatingDimension
 from evaluation.stats.means import Interval
 from webapp.bots.selectors import bot_name
 from webapp.conversations.models import Turn

@@ -24,7 +24,7 @@ from django.contrib.staticfiles import finders
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
-from evaluation.formats.tables import escape_cell
+from evaluation.data.formats.tables import escape_cell
 from webapp.dashboard.charts.figure import Cell, PageTable
 from webapp.dashboard.report_document import Document, ReportPart
 

@@ -22,7 +22,7 @@ from django.db import IntegrityError, transaction
 from django.utils.translation import gettext as _
 
 from chatbots.text import sanitise_input
-from evaluation.formats.tables import escape_cell
+from evaluation.data.formats.tables import escape_cell
 from webapp.core.audit_trail import PAY_APPROVE, PAY_BONUS, PAY_MARK_SENT, PAY_REJECT, PAY_UNDO, record, vocabulary_add
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused

@@ -9,7 +9,7 @@ import numpy as np
 from django.db.models import QuerySet
 
 from evaluation.analysis.ordered_choices import OrderedChoices
-from evaluation.items import ReplyItem as PairItem
+from evaluation.data.items import ReplyItem as PairItem
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import NO_MODEL, with_person
 from webapp.studies.models import Item

@@ -1,7 +1,7 @@
 """Queries for paired comparisons and for ratings of single replies.
 
 The latter come from items, annotated replies, votes, and replies next to a scored reference. Read by the comparison
-with metrics (`evaluation.metric_agreement`), the exported table `judged` and notebooks.
+with metrics (`evaluation.agreement.metric_agreement`), the exported table `judged` and notebooks.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from django.db.models import F, Max, Q, QuerySet
 from django.db.models.functions import Coalesce, Length
 
 from evaluation.analysis.pairwise_preference import PairJudgements, style_controls
-from evaluation.formats.base import MAX_ID_CHARS
-from evaluation.items import VOTE, VOTE_SCALE, ChatPair, JudgedItem
-from evaluation.items import ReplyItem as PairItem
-from evaluation.ratings import SMALLEST_SHARE, RatingDimension, rater_named
+from evaluation.data.formats.base import MAX_ID_CHARS
+from evaluation.data.items import VOTE, VOTE_SCALE, ChatPair, JudgedItem
+from evaluation.data.items import ReplyItem as PairItem
+from evaluation.data.ratings import SMALLEST_SHARE, RatingDimension, rater_named
 from webapp.conversations.models import Conversation, Turn
 from webapp.conversations.selectors import conversations_for_metrics
 from webapp.ratings.flag_selectors import left_out

@@ -12,8 +12,8 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery, UUIDField
 from django.db.models.functions import Coalesce
 from django.utils.translation import gettext as _
 
+from evaluation.data.ratings import MEAN_KEY, RatingDimension, Ratings, headline
 from evaluation.plots.marks import slots_of
-from evaluation.ratings import MEAN_KEY, RatingDimension, Ratings, headline
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.ratings.flag_selectors import left_out

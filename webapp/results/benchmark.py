@@ -21,7 +21,7 @@ from chatbots.corpora.dialogues import EVERYDAY
 from chatbots.identity import canonical_json
 from chatbots.text import quote
 from chatbots.validation import InputModel, Many
-from evaluation.metric_agreement import JudgedReplies, judgements_of, judgements_read
+from evaluation.agreement.metric_agreement import JudgedReplies, judgements_of, judgements_read
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_list
 from evaluation.metrics.replies import ReplyMetric

@@ -20,10 +20,10 @@ from django.conf import settings
 from django.core.files.uploadedfile import UploadedFile
 from django.utils.translation import gettext as _
 
+from evaluation.agreement.llm_judge import judged_file_read
 from evaluation.analysis.pairwise_preference import PairJudgements
-from evaluation.formats.base import Skipped
-from evaluation.items import ChatPair, ReplyItem, judged_read
-from evaluation.llm_judge import judged_file_read
+from evaluation.data.formats.base import Skipped
+from evaluation.data.items import ChatPair, ReplyItem, judged_read
 from webapp.bots.selectors import text_store
 from webapp.core.errors import Refused
 from webapp.core.project_disk import disk_demand, disk_keep
@@ -193,8 +193,8 @@ def pairs_refusal(study: Study, *, judged: bool) -> str:
 
 def choices_of_metric(pairs: BenchmarkPairs, metric: str, progress: Callable[[int, int], None]) -> dict[str, Any]:
     """Return the agreement of a metric's choices with participants' by question."""
+    from evaluation.agreement.preference_benchmark import choose_everywhere
     from evaluation.metrics.text_cache import TextCache
-    from evaluation.preference_benchmark import choose_everywhere
 
     shared = TextCache(settings.CONFAB_DEVICE, store=text_store())
     chosen = choose_everywhere(pairs.people, pairs.items, metric, shared=shared, progress=progress)
@@ -203,9 +203,9 @@ def choices_of_metric(pairs: BenchmarkPairs, metric: str, progress: Callable[[in
 
 def choices_of_judge(pairs: BenchmarkPairs) -> dict[str, Any]:
     """Return a judge's name, digest, biases and agreement (`choices`)."""
-    from evaluation.llm_judge import JudgedPairs as Chosen
-    from evaluation.llm_judge import judged_file_read
-    from evaluation.preference_benchmark import judge_everywhere
+    from evaluation.agreement.llm_judge import JudgedPairs as Chosen
+    from evaluation.agreement.llm_judge import judged_file_read
+    from evaluation.agreement.preference_benchmark import judge_everywhere
 
     assert pairs.judged is not None, "a file of a judge is missing"
     read = judged_file_read(pairs.judged)

@@ -15,11 +15,11 @@ import numpy as np
 from django.db.models import Count, QuerySet
 
 from evaluation.analysis.prediction_powered import PoweredMeans, powered_by
+from evaluation.data.ratings import RatingDimension
 from evaluation.findings import Reason
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.levels import predict_conversations
 from evaluation.hybrid.results import KeptFit
-from evaluation.ratings import RatingDimension
 from evaluation.stats.means import Interval
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import synthetic_count

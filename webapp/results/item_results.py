@@ -19,8 +19,8 @@ from evaluation.analysis.items import Grades, ItemMeans, grades, item_means
 from evaluation.analysis.pairs import PairResults, judge_pairs
 from evaluation.analysis.reference_ratings import ReferenceRatings, reference_ratings
 from evaluation.analysis.single_turn import ProtocolComparison, compare_protocols
-from evaluation.ratings import Ratings
-from evaluation.tables import to_plain
+from evaluation.data.ratings import Ratings
+from evaluation.data.tables import to_plain
 from webapp.ratings.error_spans import spans_stored
 from webapp.ratings.paired_comparisons import SAME_QUESTION, studies_beside, study_judgements, study_references
 from webapp.ratings.selectors import ratings_counted, study_ratings

@@ -11,9 +11,9 @@ from chatbots.identity import Identity
 from chatbots.registry import bots
 from chatbots.text import quote
 from chatbots.validation import InputModel, Many
-from evaluation.items import VOTE
-from evaluation.judges.alternative_test import Expertise
-from evaluation.judges.gold import GoldSet, gold_of_chats, gold_of_replies
+from evaluation.agreement.judges.alternative_test import Expertise
+from evaluation.agreement.judges.gold import GoldSet, gold_of_chats, gold_of_replies
+from evaluation.data.items import VOTE
 from evaluation.metrics.judge import JudgeMetric
 from evaluation.metrics.registry import metric_list
 from webapp.bots.selectors import bots_discover

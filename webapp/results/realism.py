@@ -12,12 +12,12 @@ from django.db.models import Count, Max, QuerySet
 
 from chatbots.text import quote
 from chatbots.validation import InputModel
-from evaluation.formats.base import RecordRating
+from evaluation.data.formats.base import RecordRating
+from evaluation.data.study import Study as NotebookStudy
+from evaluation.data.study import StudyDialogue
 from evaluation.metrics.base import MetricTable
-from evaluation.realism.result import RealismResult
-from evaluation.simulation import SOURCE
-from evaluation.study import Study as NotebookStudy
-from evaluation.study import StudyDialogue
+from evaluation.simulation.realism.result import RealismResult
+from evaluation.simulation.simulated_chats import SOURCE
 from webapp.bots.selectors import text_store
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversations_for_metrics
@@ -108,7 +108,7 @@ def realism_newest(study: Study, **params: Any) -> tuple[Job, RealismResult] | N
 def realism_compute(run: SelfPlayRun, participant: str) -> RealismResult:
     """Compare the run with participants, and with self-play if available."""
     from evaluation.metrics.text_cache import TextCache
-    from evaluation.realism.compare import realism
+    from evaluation.simulation.realism.compare import realism
 
     assert run.study is not None
     shared = TextCache(settings.CONFAB_DEVICE, store=text_store())

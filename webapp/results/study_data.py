@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 
 from chatbots.text import quote
 from evaluation.analysis.comparisons import means_compared
-from evaluation.ratings import RatingDimension, Ratings
+from evaluation.data.ratings import RatingDimension, Ratings
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.jobs.selectors.analysis_tables import bot_versions, factors_of, measured_of, metric_frame

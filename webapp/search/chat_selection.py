@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 from django.http import QueryDict
 
 from chatbots.registry import UnknownName
-from evaluation.ratings import RatingDimension
+from evaluation.data.ratings import RatingDimension
 from webapp.conversations.models import Conversation
 from webapp.ratings.flag_selectors import without_read
 from webapp.search.fields import QueryTerm, Unreadable, line_of, terms_of

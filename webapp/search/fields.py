@@ -19,7 +19,7 @@ from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, LessThan, 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from evaluation.ratings import RatingDimension
+from evaluation.data.ratings import RatingDimension
 from webapp.jobs.models import MetricVersion
 from webapp.jobs.selectors.metrics import metrics_all
 from webapp.ratings.flag_store.models import TaskFlag

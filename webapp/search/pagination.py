@@ -15,7 +15,7 @@ from django.db.models import Case, Count, Q, QuerySet, When
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from evaluation.ratings import RatingDimension
+from evaluation.data.ratings import RatingDimension
 from webapp.conversations.models import Conversation, Turn
 from webapp.jobs.models import SelfPlayRun
 from webapp.jobs.selectors.fits import fit_leading_id

@@ -16,10 +16,10 @@ from django.db.models import Count, Q
 from django.utils.translation import gettext as _
 
 from chatbots.validation import Mistake
+from evaluation.data.tables import ends_of
 from evaluation.findings import Reason
 from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.means import Interval, mean_interval
-from evaluation.tables import ends_of
 from webapp.conversations.models import Conversation
 from webapp.jobs.models import SELF_PLAY, MetricResult, SelfPlayConversation, SelfPlayRun
 from webapp.jobs.selectors.metrics import metrics_all, versions_current

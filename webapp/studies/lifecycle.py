@@ -18,7 +18,7 @@ from django.db import transaction
 from chatbots.text import quote
 from chatbots.validation import Mistake, ValuesError
 from evaluation.analysis.levels import NEW_STUDIES
-from evaluation.formats.base import Skipped
+from evaluation.data.formats.base import Skipped
 from webapp.bots.selectors import bot_available_ids
 from webapp.core.audit_trail import ITEMS_ADD, STUDY_ARCHIVE, STUDY_CHANGE, STUDY_DELETE, record
 from webapp.core.clock import database_now

@@ -32,7 +32,7 @@ from pydantic.fields import FieldInfo
 from chatbots import derive_seed
 from chatbots.type_descriptions import TypeDescription
 from chatbots.validation import InputModel, Many, Number
-from evaluation.items import ANSWER_NUMBERS
+from evaluation.data.items import ANSWER_NUMBERS
 from webapp.core.language import Language
 from webapp.studies.marking_settings import MOST_CHOSEN, ChatId
 from webapp.studies.questions import Key

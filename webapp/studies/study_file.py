@@ -34,10 +34,10 @@ from pydantic import AfterValidator, Field, model_validator
 from chatbots.text import did_you_mean
 from chatbots.type_descriptions import TypeDescription
 from chatbots.validation import InputModel, Many, Mistake, Number, ValuesError, values_read
-from evaluation.formats.base import Skipped
-from evaluation.formats.text_files import text_lines
-from evaluation.items import ReplyItem as ReadItem
-from evaluation.items import RightAnswers, item_read, json_lines
+from evaluation.data.formats.base import Skipped
+from evaluation.data.formats.text_files import text_lines
+from evaluation.data.items import ReplyItem as ReadItem
+from evaluation.data.items import RightAnswers, item_read, json_lines
 from webapp.core.plain_yaml import NotPlain, plain_read, plain_text
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.items import gold_fields

@@ -19,14 +19,14 @@ from chatbots import Turn
 from chatbots.compressed_files import is_zip
 from chatbots.text import quote
 from evaluation.analysis.directions import opposed_dimensions
-from evaluation.formats.base import FileFormat, Note, Record, Skipped, skip_mixed_control, without_clashes
-from evaluation.formats.csv_columns import CsvColumns, table_format
-from evaluation.formats.scales import FileScales, Scale
-from evaluation.formats.table_rows import csv_rows
-from evaluation.formats.text_files import format_for
+from evaluation.data.formats.base import FileFormat, Note, Record, Skipped, skip_mixed_control, without_clashes
+from evaluation.data.formats.csv_columns import CsvColumns, table_format
+from evaluation.data.formats.scales import FileScales, Scale
+from evaluation.data.formats.table_rows import csv_rows
+from evaluation.data.formats.text_files import format_for
+from evaluation.data.package import package_open
+from evaluation.data.ratings import rater_named
 from evaluation.number_format import share
-from evaluation.package import package_open
-from evaluation.ratings import rater_named
 from webapp.core.errors import Refused
 from webapp.studies.bot_columns import controls_mark
 from webapp.studies.models import Study

@@ -20,9 +20,9 @@ from django.db import transaction
 import chatbots
 from chatbots import derive_seed
 from chatbots.text import error_text, quote
-from evaluation.formats.base import Record, RecordRating, Skipped, record_name
-from evaluation.formats.scales import FileScales, Scale
-from evaluation.ratings import rater_named
+from evaluation.data.formats.base import Record, RecordRating, Skipped, record_name
+from evaluation.data.formats.scales import FileScales, Scale
+from evaluation.data.ratings import rater_named
 from webapp.bots.models import BotVersion
 from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn

@@ -19,7 +19,7 @@ from typing import IO, Any, BinaryIO, Literal, cast, get_args
 
 from django.http import StreamingHttpResponse
 
-from evaluation.formats.tables import escape_cell
+from evaluation.data.formats.tables import escape_cell
 from webapp.transfer.exporters.base import ColumnType, ExportColumn
 
 Format = Literal["csv", "jsonl", "parquet"]

@@ -19,7 +19,7 @@ from chatbots.participants.human_chats import HumanChat
 from chatbots.participants.prompted import LEAVING, TASK, PromptedParticipant, clean_message
 from chatbots.participants.scripted import everyday_messages
 from chatbots.registry import bots
-from evaluation.simulation import simulate_chats
+from evaluation.simulation.simulated_chats import simulate_chats
 from tests.fakes import FakeWholeBot
 from tests.tiny_models import CHATML, save_model
 

@@ -14,7 +14,7 @@ from chatbots.encoders.sentence import sentence_encoder
 from chatbots.participants import retrieval
 from chatbots.participants.base import ParticipantTurn, participant_load
 from chatbots.participants.human_chats import HumanChat, HumanChats
-from evaluation.simulation import simulate_within
+from evaluation.simulation.simulated_chats import simulate_within
 
 TOPICS = {
     "cooking": (

@@ -5,7 +5,7 @@ from chatbots.corpora.dialogues import corpus_read
 from chatbots.participants.base import ParticipantTurn, participant_load
 from chatbots.participants.scripted import ScriptedCharacter, everyday_messages
 from chatbots.registry import bot_load
-from evaluation.simulation import simulate_chats
+from evaluation.simulation.simulated_chats import simulate_chats
 
 
 def test_it_writes_one_speakers_messages_in_their_order():

@@ -15,8 +15,8 @@ from evaluation.analysis.comparisons import Comparisons, compare, means_compared
 from evaluation.analysis.leaderboard import find_equal_groups, leaderboard, ranking_progress
 from evaluation.analysis.planning import plan_raters, prediction_worth
 from evaluation.analysis.trajectories import Grouping, TrajectoryGroup, trajectories
+from evaluation.data.ratings import Ratings
 from evaluation.number_format import result_dump, result_load
-from evaluation.ratings import Ratings
 from evaluation.stats.comparisons import EQUAL_ALPHA, ORDER_ALPHA, pairwise
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.power import raters_needed

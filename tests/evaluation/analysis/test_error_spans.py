@@ -7,7 +7,7 @@ import pytest
 
 from evaluation.analysis.bot_means import bot_means
 from evaluation.analysis.error_spans import SEVERITIES, ErrorResults, ErrorSpan, error_results
-from evaluation.ratings import RatingDimension, Ratings
+from evaluation.data.ratings import RatingDimension, Ratings
 from evaluation.stats.agreement import krippendorff_alpha
 
 KINDS = ("accuracy", "style")

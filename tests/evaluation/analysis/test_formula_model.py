@@ -12,8 +12,8 @@ from statsmodels.miscmodels.ordinal_model import OrderedModel
 
 import confab
 from evaluation.analysis.formula_model import FormulaModel, formula_model, model_frame
+from evaluation.data.ratings import Ratings
 from evaluation.number_format import result_dump, result_load
-from evaluation.ratings import Ratings
 from evaluation.stats.formulas import parse_formula
 
 FORMULA = "quality ~ bot * scenario + (1|rater) + (1|item)"

@@ -22,8 +22,8 @@ from evaluation.analysis.reference_ratings import (
     overall_scores,
     reference_ratings,
 )
+from evaluation.data.ratings import RatingDimension, Ratings
 from evaluation.number_format import result_dump, result_load
-from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.means import mean_interval
 
 

@@ -23,8 +23,8 @@ from evaluation.analysis.pairwise_preference import (
     style_controls,
 )
 from evaluation.analysis.single_turn import compare_protocols
+from evaluation.data.ratings import RatingDimension, Ratings
 from evaluation.number_format import result_dump, result_load
-from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.agreement import cohen_kappa
 from evaluation.stats.means import mean_interval
 from tests.conftest import ROOT

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from evaluation.analysis.prediction_powered import powered_mean, powered_means
-from evaluation.ratings import Ratings
+from evaluation.data.ratings import Ratings
 
 LEVEL = 0.9
 

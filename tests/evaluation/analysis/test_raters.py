@@ -17,8 +17,8 @@ from statsmodels.stats import inter_rater
 from evaluation.analysis.agreement import ItemSets, item_sets, rater_agreement
 from evaluation.analysis.raters import RaterAnalysis, analyse_raters
 from evaluation.analysis.rating_models import rating_models
+from evaluation.data.ratings import Ratings
 from evaluation.number_format import result_dump, result_load
-from evaluation.ratings import Ratings
 from evaluation.stats.agreement import krippendorff_alpha
 from evaluation.stats.icc import icc
 

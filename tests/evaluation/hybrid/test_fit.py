@@ -10,13 +10,13 @@ import pytest
 from scipy import stats
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from evaluation.data.ratings import RatingDimension, Ratings
 from evaluation.findings import finding
 from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.fit import apply_fit, fit_hybrid
 from evaluation.hybrid.results import KeptFit
 from evaluation.hybrid.summary import predictions_plot
 from evaluation.number_format import figure
-from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.comparisons import pairwise
 
 FEATURES = ["f", "g", "h"]

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from scipy import linalg, stats
 
+from evaluation.data.ratings import Ratings
 from evaluation.hybrid.bot_means import BotFeatureMeans, BotSums
 from evaluation.hybrid.calibration import combine
 from evaluation.hybrid.features import HybridError
@@ -20,7 +21,6 @@ from evaluation.hybrid.gaussian_process import (
 )
 from evaluation.hybrid.gaussian_process_folds import FoldMeans, ProcessFolds
 from evaluation.hybrid.rating_noise import MOST_RATINGS, RatingNoise, adjusted_means
-from evaluation.ratings import Ratings
 from evaluation.stats.correlation import permutations
 from evaluation.stats.gls import fit_gls
 from tests.validation.simulated import simulated, simulated_raters

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from evaluation.data.ratings import Ratings
 from evaluation.findings import Reason
 from evaluation.hybrid.bot_level import BotLevel, BotLevelDiagnostics, BotMeanCeiling, OrderedPairs, most_influential
 from evaluation.hybrid.calibration import Combined, prediction_accuracy
@@ -15,7 +16,6 @@ from evaluation.hybrid.results import HybridResult
 from evaluation.hybrid.rivals import ErrorRatio, Rival, error_ratio
 from evaluation.hybrid.summary import points_of
 from evaluation.hybrid.verdict import Evidence, verdict_of
-from evaluation.ratings import Ratings
 from evaluation.stats.correlation import Correlation
 from tests.evaluation.hybrid.test_fit import FEATURES, selfplay, study
 from tests.validation.values import Tables, permuted

@@ -13,7 +13,7 @@ from chatbots import Conversation, Identity
 from chatbots.encoders.emotion import emotion_encoder, vader_scores
 from chatbots.encoders.sentence import sentence_encoder
 from chatbots.validation import ValuesError
-from evaluation.items import JudgedItem, ReplyInContext
+from evaluation.data.items import JudgedItem, ReplyInContext
 from evaluation.metrics.emotion import (
     FLOOR,
     EncoderEmotionSource,

@@ -12,11 +12,11 @@ from chatbots import Conversation
 from chatbots.endpoints.metering import MemoryMeter, meter_get, meter_set
 from chatbots.registry import bots
 from chatbots.validation import ValuesError
+from evaluation.agreement.llm_judge import JudgedFile, in_batches, pairs_judged
+from evaluation.agreement.metric_agreement import judge as judged_beside_people
+from evaluation.agreement.metric_agreement import judgements_of
 from evaluation.analysis.pairwise_preference import rank
-from evaluation.items import ChatPair, JudgedItem, ReplyInContext, ReplyItem
-from evaluation.llm_judge import JudgedFile, in_batches, pairs_judged
-from evaluation.metric_agreement import judge as judged_beside_people
-from evaluation.metric_agreement import judgements_of
+from evaluation.data.items import ChatPair, JudgedItem, ReplyInContext, ReplyItem
 from evaluation.metrics.judge import (
     CHATS_PROMPT,
     HEADINGS,

@@ -7,8 +7,8 @@ import pytest
 
 from chatbots import Conversation
 from chatbots.validation import ValuesError
-from evaluation.items import JudgedItem, ReplyInContext
-from evaluation.metric_agreement import judge, judgements_of
+from evaluation.agreement.metric_agreement import judge, judgements_of
+from evaluation.data.items import JudgedItem, ReplyInContext
 from evaluation.metrics.likelihood import Continuations, ReplyPmi, ReplyPmiDialogue
 from evaluation.metrics.reference_models import BartScore, Bleurt
 from evaluation.metrics.reference_vectors import NO_WORD, BertScore, EmbeddingMatch, bert_score

@@ -12,8 +12,8 @@ from nltk.translate.bleu_score import sentence_bleu as nltk_bleu
 from chatbots import Conversation
 from chatbots.encoders.word_vectors import word_vectors
 from chatbots.training.engine import training_folder
-from evaluation.items import JudgedItem, ReplyInContext
-from evaluation.metric_agreement import judge, judgements_of
+from evaluation.agreement.metric_agreement import judge, judgements_of
+from evaluation.data.items import JudgedItem, ReplyInContext
 from evaluation.metrics import reference_based
 from evaluation.metrics.reference_based import rouge_l, sentence_bleu
 from evaluation.metrics.reference_vectors import NO_WORD

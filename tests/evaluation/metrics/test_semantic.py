@@ -10,7 +10,7 @@ from chatbots import Conversation, Identity
 from chatbots.encoders.cache import TextStore
 from chatbots.encoders.sentence import MINILM, sentence_encoder
 from chatbots.registry import UnknownName
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
 from evaluation.metrics.base import Measured, MetricDefaults
 from evaluation.metrics.registry import MetricUnavailable, compute_all, compute_batches
 from evaluation.metrics.replies import NO_CONTEXT, item_scores
@@ -215,7 +215,7 @@ def test_unknown_and_unavailable_metrics_are_refused_before_anything_runs():
 
 
 def test_infinite_values_become_undefined_with_a_reason():
-    from evaluation.tables import per_turn
+    from evaluation.data.tables import per_turn
 
     class Broken(MetricDefaults):
         name = "broken"

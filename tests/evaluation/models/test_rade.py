@@ -8,7 +8,7 @@ import torch
 import transformers as tf
 from torch import nn
 
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
 from evaluation.metrics.text_cache import TextCache
 from evaluation.models.rade import (
     IGNORED,

@@ -11,7 +11,7 @@ from scipy import stats
 
 from evaluation.analysis.bot_means import bot_means
 from evaluation.analysis.comparisons import compare
-from evaluation.ratings import RatingDimension, Ratings
+from evaluation.data.ratings import RatingDimension, Ratings
 
 QUALITY = RatingDimension("quality", "Quality", 1, 7, inferred=True)  # so that no interval is held to a scale
 

@@ -9,7 +9,7 @@ from scipy import stats
 
 from evaluation.analysis.comparisons import compare
 from evaluation.analysis.prediction_powered import powered_mean
-from evaluation.ratings import Ratings
+from evaluation.data.ratings import Ratings
 from evaluation.stats.anova import anova
 from evaluation.stats.comparisons import is_equal, pairwise
 from evaluation.stats.conditions import fit_bots, mean_within

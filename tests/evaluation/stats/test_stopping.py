@@ -7,7 +7,7 @@ import pytest
 
 from evaluation.analysis.leaderboard import pair_ranking_progress, ranking_progress
 from evaluation.analysis.pairwise_preference import PairJudgements
-from evaluation.ratings import RatingDimension, Ratings
+from evaluation.data.ratings import RatingDimension, Ratings
 from evaluation.stats.comparisons import is_equal
 from evaluation.stats.sequential import means_of, pairwise_always
 from evaluation.stats.stopping import (

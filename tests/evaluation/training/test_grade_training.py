@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 from chatbots.training.run_folder import log_read
 from chatbots.validation import ValuesError
 from evaluation import training
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
 from evaluation.metrics.grade import Grade, GradePmi
 from evaluation.metrics.likelihood import ReplyPmi
 from evaluation.metrics.registry import metrics

@@ -8,7 +8,7 @@ import torch
 
 from chatbots.corpora.dialogues import EVERYDAY, corpus_read
 from chatbots.validation import ValuesError
-from evaluation.items import ReplyInContext
+from evaluation.data.items import ReplyInContext
 from evaluation.metrics.registry import metric_get
 from evaluation.metrics.ruber import Pone, PonePmi
 from evaluation.metrics.text_cache import TextCache

@@ -9,7 +9,7 @@ from safetensors.torch import load_file
 
 from chatbots.corpora.dialogues import EVERYDAY, Dialogue, corpus_read
 from chatbots.validation import ValuesError
-from evaluation.items import ReplyInContext, judged_read
+from evaluation.data.items import ReplyInContext, judged_read
 from evaluation.metrics.rade import Rade
 from evaluation.metrics.text_cache import TextCache
 from evaluation.models.rade_inputs import RetrievedReferences

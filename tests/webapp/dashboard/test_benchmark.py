@@ -13,7 +13,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
 from django.test import Client
 
-from evaluation.metric_agreement import judge
+from evaluation.agreement.metric_agreement import judge
 from tests.builders import make_conversation, make_participant, make_rating, make_staff, make_study
 from tests.markup import flat
 from webapp.conversations.services import vote_set

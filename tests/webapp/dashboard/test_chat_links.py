@@ -13,7 +13,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from evaluation.ratings import MEAN_KEY
+from evaluation.data.ratings import MEAN_KEY
 from tests.benchmarks.results_there import fit_make, metrics_of_fit, metrics_store
 from tests.builders import make_conversation, make_rating, make_study
 from webapp.conversations.models import Conversation, Turn

@@ -14,13 +14,13 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from chatbots.registry import bots
-from evaluation.items import JudgedItem
-from evaluation.judges.alternative_test import alternative_test
-from evaluation.judges.gold import gold_of_replies
-from evaluation.metric_agreement import judgements_of
+from evaluation.agreement.judges.alternative_test import alternative_test
+from evaluation.agreement.judges.gold import gold_of_replies
+from evaluation.agreement.metric_agreement import judgements_of
+from evaluation.data.items import JudgedItem
 from evaluation.metrics.registry import metrics
 from tests.builders import make_conversation, make_rating, make_staff, make_study, signed_in
-from tests.evaluation.judges.fake_judge import RuleJudge, crowd, items
+from tests.evaluation.agreement.judges.fake_judge import RuleJudge, crowd, items
 from tests.markup import flat
 from tests.webapp.api.programs import Program
 from webapp.bots.models import Alert

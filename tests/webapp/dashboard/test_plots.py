@@ -20,11 +20,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from evaluation.analysis.comparisons import Comparisons
+from evaluation.data.ratings import RatingDimension
 from evaluation.metrics.registry import metric_list
 from evaluation.plots.charts import ScatterPoint, Weight
 from evaluation.plots.marks import bot_number, bot_shape, slots_of
 from evaluation.plots.text_layout import shorten
-from evaluation.ratings import RatingDimension
 from evaluation.stats.comparisons import Comparison
 from evaluation.stats.correlation import Correlation
 from evaluation.stats.means import Interval

@@ -231,7 +231,7 @@ def test_bots_show_how_often_they_name_their_model(staff: Client) -> None:
 
 
 def test_self_play_is_marked_and_withholds_nothing() -> None:
-    from evaluation.selfplay import SelfPlayed
+    from evaluation.simulation.selfplay import SelfPlayed
     from webapp.bots.selectors import bot_find
     from webapp.bots.services import bot_version_record
     from webapp.jobs.services.selfplay import run_create, selfplay_store

@@ -11,7 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from chatbots import Conversation as Talk
-from evaluation.items import ContextFilters, context_spans
+from evaluation.data.items import ContextFilters, context_spans
 from evaluation.metrics.judge import PAIRS_WEIGHTED
 from evaluation.metrics.registry import configured_metrics
 from tests.builders import exchange, make_arena, make_conversation, make_participant, make_rating, make_study

@@ -15,11 +15,11 @@ from django.test import Client
 
 from chatbots import Identity
 from chatbots.registry import UnknownName
+from evaluation.data.tables import Column
 from evaluation.metrics.base import MetricTable
 from evaluation.metrics.registry import configured_metrics, metric_get, metrics
-from evaluation.tables import Column
 from tests.builders import exchange, make_conversation, make_rating, make_staff, make_study
-from tests.evaluation.test_selfplay import GERMAN, SPANISH
+from tests.evaluation.simulation.test_selfplay import GERMAN, SPANISH
 from tests.markup import flat
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversation_values

@@ -126,7 +126,7 @@ def test_replies_are_marked_by_the_filters_of_the_study_as_it_was(fake_bot: Make
 
 def test_storing_twice_stores_once(fake_bot: MakeBot) -> None:
     from chatbots.registry import bot_load
-    from evaluation.selfplay import play
+    from evaluation.simulation.selfplay import play
     from webapp.bots.services import bot_version_record
 
     fake_bot("twice")

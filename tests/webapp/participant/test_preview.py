@@ -8,7 +8,7 @@ from statistics import mean, stdev
 import pytest
 from django.test import Client
 
-from evaluation.languages import language_of
+from evaluation.data.languages import language_of
 from tests.builders import BY_PROLIFIC, make_annotated, make_study, signed_in
 from tests.webapp.participant.conftest import begin, chat, policy
 from webapp.core.language import LANGUAGES

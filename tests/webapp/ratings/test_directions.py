@@ -15,7 +15,7 @@ from django.urls import reverse
 from pydantic import ValidationError
 
 import confab
-from evaluation.ratings import MEAN_KEY
+from evaluation.data.ratings import MEAN_KEY
 from tests.builders import make_conversation, make_study, signed_in
 from webapp.core.rights import Right
 from webapp.dashboard.narrative.phrases import direction_sentences

@@ -10,10 +10,10 @@ import pytest
 from django.core.management import CommandError, call_command
 
 import confab
+from evaluation.agreement.metric_agreement import judge, judgements_of
 from evaluation.analysis.bot_means import bot_means
 from evaluation.analysis.comparisons import compare
-from evaluation.items import judged_read
-from evaluation.metric_agreement import judge, judgements_of
+from evaluation.data.items import judged_read
 from tests.builders import make_annotated, make_conversation, make_participant, make_rating, make_study, signed_in
 from tests.conftest import ROOT
 from tests.markup import flat

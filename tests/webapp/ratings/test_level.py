@@ -13,7 +13,7 @@ from evaluation.analysis.bot_means import bot_means
 from evaluation.analysis.comparisons import compare
 from evaluation.analysis.leaderboard import ranking_progress
 from evaluation.analysis.rating_models import rating_models
-from evaluation.study import compare as notebook_compare
+from evaluation.data.study import compare as notebook_compare
 from tests.builders import make_participant, make_study, signed_in
 from webapp.core.rights import Right
 from webapp.dashboard.narrative.verdicts import smallest_sentences

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.utils import timezone
 
-from tests.evaluation.test_ratings import assert_same
+from tests.evaluation.data.test_ratings import assert_same
 from webapp.conversations.models import Turn
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, Shard, State

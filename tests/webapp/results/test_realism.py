@@ -13,7 +13,7 @@ from django.utils import timezone
 from evaluation.findings import Reason
 from evaluation.metrics.registry import metric_get
 from evaluation.metrics.text_cache import TextCache
-from evaluation.realism.result import (
+from evaluation.simulation.realism.result import (
     BotPrediction,
     GiveawayTurn,
     ReactionSlopes,
@@ -160,7 +160,7 @@ def test_self_play_of_the_same_bots_is_compared_too(monkeypatch: pytest.MonkeyPa
         given.update(people=people, simulated=simulated, selfplay=selfplay)
         return RESULT
 
-    monkeypatch.setattr("evaluation.realism.compare.realism", keep)
+    monkeypatch.setattr("evaluation.simulation.realism.compare.realism", keep)
     assert realism_compute(run, "replayed") == RESULT
     sizes = {name: (len(one), one.bots, one.is_selfplay) for name, one in given.items()}
     bots = ("eliza", "generic", "parrot")

@@ -7,7 +7,7 @@ from django.db import connection
 from django.http import QueryDict
 from django.test.utils import CaptureQueriesContext
 
-from evaluation.ratings import RatingDimension
+from evaluation.data.ratings import RatingDimension
 from tests.builders import exchange, make_conversation, make_rating, make_study
 from webapp.conversations.models import Conversation
 from webapp.dashboard.conversation_list import examples

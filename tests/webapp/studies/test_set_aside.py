@@ -14,7 +14,7 @@ from django.test import Client
 from django.utils import timezone
 
 from evaluation.analysis.leaderboard import MOST_NEEDED, ranking_progress
-from evaluation.ratings import Ratings
+from evaluation.data.ratings import Ratings
 from tests.builders import (
     exchange,
     make_arena,

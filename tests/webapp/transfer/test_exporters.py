@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from evaluation.formats.tables import unescape_cell
+from evaluation.data.formats.tables import unescape_cell
 from tests.builders import (
     BY_PROLIFIC,
     exchange,

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 import confab
-from evaluation.formats.base import BadRecord
+from evaluation.data.formats.base import BadRecord
 from tests.builders import make_staff
 from tests.conftest import ROOT
 from webapp.conversations.models import Conversation, Turn
@@ -178,7 +178,7 @@ def test_foreign_formats_are_named_and_end_with_1(case: str, name: str) -> None:
     ],
 )
 def test_records_of_other_formats_are_called_by_their_names(data: dict[str, Any], name: str) -> None:
-    from evaluation.formats.jsonl import record_of
+    from evaluation.data.formats.jsonl import record_of
 
     with pytest.raises(BadRecord, match=re.escape(name)):
         record_of(data, line=1)

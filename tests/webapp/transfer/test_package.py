@@ -15,7 +15,7 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 import confab
-from evaluation.package import LEFT_OUT, PackageError
+from evaluation.data.package import LEFT_OUT, PackageError
 from tests.builders import BY_PROLIFIC, exchange, make_conversation, make_participant, make_rating, make_study
 from webapp.conversations.models import Conversation
 from webapp.conversations.task_start import conversation_start

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from evaluation.package import package_open
+from evaluation.data.package import package_open
 from tests.builders import exchange, make_participant, make_study
 from tests.webapp.transfer.test_package import packed
 from webapp.conversations.task_start import conversation_start

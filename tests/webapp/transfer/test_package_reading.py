@@ -14,8 +14,8 @@ from django.core.management import CommandError, call_command
 
 import confab
 from chatbots import Identity
-from evaluation import package as opening
-from evaluation.package import PackageError, package_open
+from evaluation.data import package as opening
+from evaluation.data.package import PackageError, package_open
 from tests.builders import BLUE, QUIZ, exchange, make_annotated, make_arena, make_participant, make_staff, make_study
 from tests.webapp.dashboard.test_pair_pages import make_compared
 from tests.webapp.participant.test_error_spans import make_errors_study

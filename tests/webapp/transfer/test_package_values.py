@@ -17,7 +17,7 @@ from django.test import Client
 from django.urls import reverse
 
 from chatbots import Identity
-from evaluation.package import PackageError
+from evaluation.data.package import PackageError
 from tests.builders import make_staff
 from tests.webapp.transfer.test_package import opened, packed
 from tests.webapp.transfer.test_package_reading import of_checked_chats

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from chatbots import Turn
-from evaluation.formats.base import Record, Skipped
-from evaluation.formats.neural_chat import RATING_HEADER, RECORD_HEADER
-from evaluation.formats.tables import escape_cell, unescape_cell
-from evaluation.formats.text_files import format_for
+from evaluation.data.formats.base import Record, Skipped
+from evaluation.data.formats.neural_chat import RATING_HEADER, RECORD_HEADER
+from evaluation.data.formats.tables import escape_cell, unescape_cell
+from evaluation.data.formats.text_files import format_for
 from webapp.core.errors import Refused
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import ExportColumn

@@ -20,7 +20,7 @@ from ninja.files import UploadedFile
 
 from chatbots.text import quote
 from chatbots.validation import Mistake, ValuesError
-from evaluation.formats.scales import FileScales
+from evaluation.data.formats.scales import FileScales
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token
 from webapp.api.routes.jobs import get_run
 from webapp.api.schemas import AskImport, JobOut, columns_read, fields_of, query_errors

@@ -20,7 +20,7 @@ from django.http import HttpRequest
 
 from evaluation.analysis.levels import order_alpha
 from evaluation.analysis.planning import RaterPlan, plan_assumed, plan_raters, prediction_worth
-from evaluation.ratings import SMALLEST_SHARE
+from evaluation.data.ratings import SMALLEST_SHARE
 from webapp.conversations.models import Conversation
 from webapp.core.language import plural
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState

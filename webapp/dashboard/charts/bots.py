@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from markupsafe import Markup
 
 from evaluation.analysis.leaderboard import LeaderboardEntry, format_ranks, leaderboard
+from evaluation.data.ratings import RatingDimension
 from evaluation.number_format import NONE, figure, percent, span
 from evaluation.plots.rows import (
     Column,
@@ -24,7 +25,6 @@ from evaluation.plots.rows import (
 )
 from evaluation.plots.svg import el
 from evaluation.plots.text_layout import tick_label
-from evaluation.ratings import RatingDimension
 from evaluation.stats.constants import RATING_LEVEL
 from webapp.dashboard.charts.figure import NARROW, WIDE, Cell, PageFigure, PageTable, Variant
 from webapp.dashboard.narrative import phrases

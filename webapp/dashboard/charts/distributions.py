@@ -13,12 +13,12 @@ from typing import Any
 from markupsafe import Markup
 
 from evaluation.analysis.answers import DimensionAnswers
+from evaluation.data.ratings import RatingDimension
 from evaluation.number_format import figure
 from evaluation.plots.marks import mark_link
 from evaluation.plots.rows import Column, RowName, rows_drawing
 from evaluation.plots.svg import Scale, drawing, el, line, rect, text
 from evaluation.plots.text_layout import shorten, tick_label
-from evaluation.ratings import RatingDimension
 from webapp.dashboard.charts.figure import NARROW, TEXT_WIDE, Cell, PageFigure, PageTable, for_widths
 from webapp.dashboard.narrative import phrases
 from webapp.dashboard.narrative.phrases import count_cell, number_cell, page_table

@@ -11,8 +11,8 @@ from evaluation.analysis.bot_means import BotMeans
 from evaluation.analysis.comparisons import Comparisons, Units
 from evaluation.analysis.planning import PredictionWorth, RaterPlan, prediction_worth
 from evaluation.analysis.prediction_powered import PoweredMeans
+from evaluation.data.ratings import MEAN_KEY, RatingDimension
 from evaluation.number_format import digits_for, figure, percent, share
-from evaluation.ratings import MEAN_KEY, RatingDimension
 from evaluation.stats.comparisons import Comparison
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.effect_sizes import Effect, EffectSizes

@@ -7,8 +7,8 @@ from functools import partial
 
 from evaluation.analysis.comparisons import Comparisons
 from evaluation.analysis.conditions import ConditionResults, LevelResult
+from evaluation.data.ratings import RatingDimension
 from evaluation.number_format import digits_for, figure, percent, span
-from evaluation.ratings import RatingDimension
 from webapp.core.language import plural
 from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative.phrases import NamedTable, Section, declared_table, named_cell, reason_text

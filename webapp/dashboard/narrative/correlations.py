@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from evaluation.analysis.correlations import CorrelationMatrix, CorrelationRow, HybridCorrelations, without_speaker
+from evaluation.data.ratings import RatingDimension
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import share
-from evaluation.ratings import RatingDimension
 from evaluation.stats.correlation import fisher_interval
 from webapp.dashboard.charts.figure import PageFigure
 from webapp.dashboard.charts.matrix import heatmap_figure, matrix_figure

@@ -10,8 +10,8 @@ from evaluation.analysis.answers import Approval
 from evaluation.analysis.error_spans import SEVERITIES, ErrorResults
 from evaluation.analysis.items import DimensionItems, Grades, HumanBound, ItemMeans, Label
 from evaluation.analysis.reference_ratings import ReferenceRatings
+from evaluation.data.ratings import RatingDimension
 from evaluation.number_format import digits_for, figure, percent, share, span
-from evaluation.ratings import RatingDimension
 from evaluation.stats.agreement import AgreementEstimate
 from evaluation.stats.constants import RATING_LEVEL
 from webapp.dashboard.charts.figure import Cell

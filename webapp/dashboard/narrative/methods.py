@@ -13,11 +13,11 @@ from typing import Any
 from chatbots.installation import package_version, release
 from evaluation.analysis.levels import interval_level, order_alpha
 from evaluation.analysis.trajectories import SEED
+from evaluation.data.ratings import MEAN_KEY
 from evaluation.hybrid.features import PRESETS
 from evaluation.hybrid.gaussian_process import BLOCK_VARIANCE_GRID, PRIOR_MEDIAN, PRIOR_SIGMA, RESIDUAL_VARIANCE_GRID
 from evaluation.hybrid.gaussian_process_folds import N_PERMUTATIONS
 from evaluation.number_format import percent, share
-from evaluation.ratings import MEAN_KEY
 from evaluation.stats.trajectories import N_EXTREME
 from evaluation.stats.zscores import MIN_RATINGS
 from webapp.core.clock import database_now

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from evaluation.analysis.rating_models import BOT, FactorialModel, RatingModels
+from evaluation.data.ratings import RatingDimension
 from evaluation.findings import Finding
 from evaluation.number_format import digits_for, figure, percent, probability, share
-from evaluation.ratings import RatingDimension
 from evaluation.stats.anova import Anova, AnovaTerm
 from evaluation.stats.mixed import MixedModel
 from evaluation.stats.ordinal import OrdinalModel

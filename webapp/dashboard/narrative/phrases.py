@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from evaluation.data.ratings import MEAN_KEY, RatingDimension
+from evaluation.data.tables import Column
 from evaluation.findings import Reason, reason_read
 from evaluation.metrics.registry import metric_list
 from evaluation.number_format import figure, p_value, percent, probability, share, span
-from evaluation.ratings import MEAN_KEY, RatingDimension
-from evaluation.tables import Column
 from webapp.core.language import plural
 from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable
 from webapp.dashboard.narrative.reasons import FRAGMENTS

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from evaluation.analysis.agreement import AgreementCoefficient, RaterAgreement
 from evaluation.analysis.answers import DimensionAnswers
 from evaluation.analysis.raters import OwnScales, RaterAnalysis, Screening
+from evaluation.data.ratings import RatingDimension
 from evaluation.number_format import digits_for, figure, percent, share, span
-from evaluation.ratings import RatingDimension
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.rater_filters import RaterVerdict
 from webapp.dashboard.charts.distributions import answers_figure

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from evaluation.number_format import pluralise
-from evaluation.realism.result import TRAITS, BotPrediction, RealismResult, TraitDistance, TwoSampleTest
+from evaluation.simulation.realism.result import TRAITS, BotPrediction, RealismResult, TraitDistance, TwoSampleTest
 from evaluation.stats.effect_sizes import Effect
 from webapp.dashboard.charts.figure import Cell
 from webapp.dashboard.narrative.phrases import (

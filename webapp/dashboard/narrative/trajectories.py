@@ -7,9 +7,9 @@ from functools import partial
 from django.urls import reverse
 
 from evaluation.analysis.trajectories import SEED, GroupContrast, Grouping, TrajectoryMeasure, TrajectoryResult
+from evaluation.data.tables import Column
 from evaluation.metrics.registry import metric_list
 from evaluation.number_format import digits_for, figure, share, span
-from evaluation.tables import Column
 from webapp.dashboard.charts.figure import Cell, PageFigure
 from webapp.dashboard.charts.lines import LineGroup, LinePanel, lines_figure, with_shared_axes
 from webapp.dashboard.narrative import phrases

@@ -13,9 +13,9 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
-from evaluation.formats.base import Skipped, formats
-from evaluation.formats.csv_columns import suggested_roles
-from evaluation.formats.table_rows import head_rows
+from evaluation.data.formats.base import Skipped, formats
+from evaluation.data.formats.csv_columns import suggested_roles
+from evaluation.data.formats.table_rows import head_rows
 from webapp.core.errors import Refused
 from webapp.core.keys import key_from_name
 from webapp.core.language import plural

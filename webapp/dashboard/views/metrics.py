@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponse
 
+from evaluation.data.tables import Column
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import configured_metrics, metric_list
 from evaluation.plots.text_layout import tick_label
-from evaluation.tables import Column
 from webapp.dashboard.navigation import page, read_view
 from webapp.jobs.selectors.metrics import languages_of, metrics_computed
 

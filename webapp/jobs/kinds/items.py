@@ -28,7 +28,7 @@ import chatbots
 from chatbots import derive_seed
 from chatbots.text import quote
 from chatbots.validation import InputModel, Number
-from evaluation.items import ContextFilters, ContextSpan, context_spans
+from evaluation.data.items import ContextFilters, ContextSpan, context_spans
 from webapp.bots.selectors import bot_find, bots_unknown
 from webapp.bots.services import bot_version_record
 from webapp.conversations.models import Conversation
@@ -54,7 +54,7 @@ class ItemsParams(InputModel):
         n_contexts: number of contexts to draw.
         bots: bots that reply to the contexts; none: raters judge the original reply, or whole chats if they put
             several in order. In that case `n_contexts` is the number of items and `fewest_turns` the only filter.
-        n_utterances, more_than_tokens, unknown, most_mean_words: see `evaluation.items.ContextFilters`.
+        n_utterances, more_than_tokens, unknown, most_mean_words: see `evaluation.data.items.ContextFilters`.
         fewest_turns: of the conversation.
     """
 

@@ -77,7 +77,7 @@ class MetricsJob(JobKind[MetricRun, MetricsParams]):
 
     def slice(self, work: ShardWork[MetricRun, MetricsParams]) -> None:
         """Compute and store."""
-        from evaluation.languages import holds_for
+        from evaluation.data.languages import holds_for
         from evaluation.metrics.text_cache import TextCache
 
         metrics = metrics_find(work.shard["metrics"])

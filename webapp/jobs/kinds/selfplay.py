@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from chatbots.bots.base import Bot
     from chatbots.participants.base import SimulatedParticipant
     from chatbots.participants.human_chats import HumanChats
-    from evaluation.simulation import SimulatedChat
+    from evaluation.simulation.simulated_chats import SimulatedChat
 
 SHARD = 32
 """Minimum number of conversations per shard, in whole batches: a few minutes' work for a slow bot."""
@@ -149,7 +149,7 @@ def _play(
     work: ShardWork[SelfPlayRun, SelfPlayPlan], pair: BotPair, ordinals: list[int], missing: list[int], *, n_done: int
 ) -> None:
     """Play a batch and store its missing conversations; give up hopeless pairs."""
-    from evaluation.selfplay import play
+    from evaluation.simulation.selfplay import play
 
     run, params = work.job, work.asked
     if pair.participant:
@@ -235,7 +235,7 @@ def _live(
     bot: Bot,
 ) -> Iterator[dict[int, SimulatedChat]]:
     """Yield chats with a bot by their ordinals, grouped by condition."""
-    from evaluation.simulation import simulate_chats
+    from evaluation.simulation.simulated_chats import simulate_chats
 
     plan = work.job.plan
     by_condition: dict[str, list[int]] = {}
@@ -262,7 +262,7 @@ def _within(
     run: SelfPlayRun, pair: BotPair, ordinals: list[int], people: HumanChats, participant: SimulatedParticipant
 ) -> Iterator[dict[int, SimulatedChat]]:
     """Yield participants' chats with simulated messages in place of the originals."""
-    from evaluation.simulation import simulate_within
+    from evaluation.simulation.simulated_chats import simulate_within
 
     by_id = {chat.conversation.id: chat for chat in people}
     drawn_chats = [by_id.get(str(pk)) for pk in stored_chats(run, pair)]

@@ -16,8 +16,8 @@ from django.conf import settings
 from django.db.models import QuerySet
 
 from evaluation.analysis.trajectories import by_exchange
+from evaluation.data.tables import ends_of
 from evaluation.metrics.registry import metric_list
-from evaluation.tables import ends_of
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
@@ -30,8 +30,8 @@ from webapp.studies.models import Study
 if TYPE_CHECKING:
     import pandas as pd
 
+    from evaluation.data.ratings import Ratings
     from evaluation.metrics.base import Metric
-    from evaluation.ratings import Ratings
 
 CHUNK = 2000
 

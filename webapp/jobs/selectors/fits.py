@@ -36,8 +36,8 @@ from webapp.studies.selectors import condition_names, in_condition
 if TYPE_CHECKING:
     import pandas as pd
 
+    from evaluation.data.ratings import Ratings
     from evaluation.metrics.base import Metric
-    from evaluation.ratings import Ratings
 
 
 def fit_leading(study: Study, excluded_flags: Sequence[str] = ()) -> HybridFit | None:

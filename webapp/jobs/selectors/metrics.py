@@ -207,7 +207,7 @@ def language_name(code: str) -> str:
 
 def conversation_languages(conversations: Sequence[chatbots.Conversation]) -> dict[str, str]:
     """Return the known languages of stored conversations by id."""
-    from evaluation.languages import language_of
+    from evaluation.data.languages import language_of
 
     rows = Conversation.objects.filter(pk__in=[conversation.id for conversation in conversations])
     versions = ("slot__task__version", "study__version")

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from django.db.models import Count, Q
 
-from evaluation.selfplay import SelfPlayCondition
+from evaluation.simulation.selfplay import SelfPlayCondition
 from webapp.conversations.models import Conversation, Turn
 from webapp.jobs.models import SELF_PLAY, SelfPlayConversation, SelfPlayRun
 

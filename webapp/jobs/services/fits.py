@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from django.db import transaction
 
+from evaluation.data.languages import other_language
 from evaluation.hybrid.bot_level import PREFERRED_INTERCEPT
-from evaluation.languages import other_language
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.jobs import queue

@@ -11,7 +11,7 @@ from django.db import transaction
 from chatbots import Conversation as Dialogue
 from chatbots.bots.person import people_among
 from chatbots.text import quote, sanitise
-from evaluation.selfplay import seed_of_conversation
+from evaluation.simulation.selfplay import seed_of_conversation
 from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_entry, bots_find
 from webapp.bots.services import bot_version_record
@@ -33,7 +33,7 @@ from webapp.studies.settings import StudyValues
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
-    from evaluation.selfplay import SelfPlayed
+    from evaluation.simulation.selfplay import SelfPlayed
 
 N_CONVERSATIONS = 100
 N_TURNS = 10
@@ -148,7 +148,7 @@ def conversation_seed(run: SelfPlayRun, pair: BotPair, ordinal: int) -> int:
     It depends only on the plan, the pair and the ordinal.
     """
     if pair.participant:
-        from evaluation.simulation import seed_of_simulation
+        from evaluation.simulation.simulated_chats import seed_of_simulation
 
         return seed_of_simulation(run.plan["seed"], pair.participant, pair.bot_id, ordinal)
     speakers = (pair.partner_id, pair.bot_id) if pair.partner_id else (pair.bot_id,)
@@ -268,7 +268,7 @@ def selfplay_give_up(
 
     Returns the number of new ones.
     """
-    from evaluation.selfplay import SelfPlayed
+    from evaluation.simulation.selfplay import SelfPlayed
 
     untried = [SelfPlayed(Dialogue(id=str(pair), seed=conversation_seed(run, pair, n)), error=reason) for n in ordinals]
     return selfplay_store(run=run, version=version, partner=partner, pair=pair, ordinals=ordinals, played=untried)

@@ -15,7 +15,7 @@ from django.db import transaction
 from chatbots.bots.base import BotError
 from chatbots.endpoints.metering import meter_get, meter_set
 from chatbots.text import sanitise
-from evaluation.simulation import DEFAULT_EXCHANGES, MOST_EXCHANGES
+from evaluation.simulation.simulated_chats import DEFAULT_EXCHANGES, MOST_EXCHANGES
 from webapp.bots.models import Spending
 from webapp.bots.selectors import bot_entry, bots_find
 from webapp.bots.services import Purse, bot_version_record

@@ -17,14 +17,14 @@ from django.utils.translation import gettext_lazy as _
 
 from chatbots.text import quote
 from chatbots.validation import InputModel
+from evaluation.agreement.held_out import BAR
 from evaluation.analysis.leaderboard import (
     PairRankingProgress,
     RankingProgress,
     pair_ranking_progress,
     ranking_progress,
 )
-from evaluation.held_out import BAR
-from evaluation.languages import languages_of_sets
+from evaluation.data.languages import languages_of_sets
 from webapp.bots.selectors import text_store
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
@@ -53,7 +53,7 @@ from webapp.studies.models import OrderState, Study
 from webapp.studies.protocols.base import get_protocol
 
 if TYPE_CHECKING:
-    from evaluation.metric_agreement import JudgedReplies
+    from evaluation.agreement.metric_agreement import JudgedReplies
 
 
 @register_kind
@@ -81,7 +81,7 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
         return plans
 
     def slice(self, work: ShardWork[Job, BenchmarkParams]) -> dict[str, Any]:
-        from evaluation.metric_agreement import judge_everywhere
+        from evaluation.agreement.metric_agreement import judge_everywhere
         from evaluation.metrics.text_cache import TextCache
 
         name, data = work.shard["metric"], _data(work.asked)
@@ -123,7 +123,7 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
         }
 
     def finish(self, work: ShardWork[Job, BenchmarkParams], results: Sequence[Any]) -> dict[str, Any]:
-        from evaluation.metric_agreement import human_means
+        from evaluation.agreement.metric_agreement import human_means
 
         pairs = benchmark_pairs(work.asked)
         if pairs is not None:
@@ -197,8 +197,8 @@ def _system_tests(judgements: JudgedReplies, rows: Sequence[Mapping[str, Any]]) 
     Returns:
         `system_bar`, the other metric, and `system_tests`: by dimension, metric and data set the test.
     """
-    from evaluation.agreement_by_group import HumanScores
-    from evaluation.metric_agreement import system_tests
+    from evaluation.agreement.agreement_by_group import HumanScores
+    from evaluation.agreement.metric_agreement import system_tests
 
     n_items = len(judgements.items)
     scores = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from evaluation.judges.comparison import SELECTED, compare_judges
-from evaluation.judges.scoring import score_gold
+from evaluation.agreement.judges.comparison import SELECTED, compare_judges
+from evaluation.agreement.judges.scoring import score_gold
 from webapp.core.errors import Refused
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import Job, State

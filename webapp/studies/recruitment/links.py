@@ -29,7 +29,7 @@ from django.db.models.functions import Cast
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
-from evaluation.formats.tables import escape_cell
+from evaluation.data.formats.tables import escape_cell
 from webapp.core.audit_trail import LINKS_CREATE, record
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused

@@ -16,7 +16,7 @@ from django.utils.translation import gettext as _
 
 from chatbots.registry import C, Registry, UnknownName
 from chatbots.text import quote
-from evaluation.formats.base import CONDITION
+from evaluation.data.formats.base import CONDITION
 from webapp.conversations.models import Conversation
 from webapp.jobs.models import SelfPlayRun
 from webapp.ratings.flag_selectors import left_out

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from evaluation.languages import other_language
+from evaluation.data.languages import other_language
 from webapp.conversations.models import Turn
 from webapp.jobs.models import MetricResult, MetricVersion
 from webapp.jobs.selectors.metrics import metrics_all

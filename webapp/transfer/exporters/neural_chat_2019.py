@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db.models import Prefetch
 
-from evaluation.formats.neural_chat import (
+from evaluation.data.formats.neural_chat import (
     BOT_INPUT_WINDOW,
     RATING_DIMENSIONS,
     RATING_HEADER,

@@ -13,9 +13,9 @@ from django.utils.translation import gettext_lazy as _
 from chatbots.registry import UnknownName
 from chatbots.text import quote
 from chatbots.validation import InputModel, Many, Number
-from evaluation.formats.base import Skipped
-from evaluation.formats.csv_roles import role_named
-from evaluation.formats.scales import FileScales
+from evaluation.data.formats.base import Skipped
+from evaluation.data.formats.csv_roles import role_named
+from evaluation.data.formats.scales import FileScales
 from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.core.project_disk import disk_keep

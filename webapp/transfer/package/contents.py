@@ -178,7 +178,7 @@ SET DECIMAL=DOT.
 """
 _NO_YES = ((0, "No"), (1, "Yes"))
 _RUN = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""First characters that a spreadsheet would run, as in `evaluation.formats.tables`; SPSS reads no tab."""
+"""First characters that a spreadsheet would run, as in `evaluation.data.formats.tables`; SPSS reads no tab."""
 
 
 def _sps_table(written: WrittenTable) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from chatbots import Identity
 from chatbots.text import quote
-from evaluation.package import Package, PackageError
+from evaluation.data.package import Package, PackageError
 from webapp.core.clock import database_now
 from webapp.core.column_bounds import check_rows
 from webapp.core.errors import Refused

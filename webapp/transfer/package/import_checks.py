@@ -16,7 +16,7 @@ from typing import Any
 from django.db.models import Count, Model
 
 from chatbots.text import quote
-from evaluation.package import Package
+from evaluation.data.package import Package
 from webapp.conversations.models import ChatCheckAnswer, Conversation, ReplyMark, ReplyReport, Turn
 from webapp.core.clock import database_now
 from webapp.core.column_bounds import check_rows

@@ -22,8 +22,8 @@ from chatbots.text import quote
 from chatbots.trace import read_trace
 from chatbots.validation import values_read
 from evaluation.analysis.error_spans import ErrorSpan
-from evaluation.formats.base import Skipped, condition_read
-from evaluation.package import Package, package_open
+from evaluation.data.formats.base import Skipped, condition_read
+from evaluation.data.package import Package, package_open
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.core.clock import database_now

@@ -19,8 +19,8 @@ from django.db import connection
 from django.db.models import Max
 
 from chatbots.installation import VERSION, commit, package_version
-from evaluation.formats.tables import escape_cell
-from evaluation.package import ATTENTION_CHECK, LEFT_OUT
+from evaluation.data.formats.tables import escape_cell
+from evaluation.data.package import ATTENTION_CHECK, LEFT_OUT
 from webapp.conversations.models import Conversation
 from webapp.jobs.selectors.metrics import versions_used
 from webapp.ratings.models import Rating

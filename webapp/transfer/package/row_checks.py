@@ -9,7 +9,7 @@ from typing import TypeVar
 from django.db import DatabaseError, transaction
 
 from chatbots.text import error_text, quote
-from evaluation.package import PackageError
+from evaluation.data.package import PackageError
 from webapp.core.errors import Refused
 
 BATCH = 500

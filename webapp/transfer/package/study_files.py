@@ -19,7 +19,7 @@ from django.db.models import Exists, OuterRef, Q
 from chatbots import Identity
 from chatbots.text import quote
 from chatbots.validation import ValuesError
-from evaluation.package import DESCRIPTOR, Package, PackageError, left_out_of
+from evaluation.data.package import DESCRIPTOR, Package, PackageError, left_out_of
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.core.column_bounds import check_rows

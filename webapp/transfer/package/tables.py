@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from io import TextIOWrapper
 from typing import IO, Any, cast
 
-from evaluation.formats.tables import escape_cell, unescape_cell
-from evaluation.package import SUMS
+from evaluation.data.formats.tables import escape_cell, unescape_cell
+from evaluation.data.package import SUMS
 from webapp.core.rights import Right
 from webapp.studies.models import Study
 from webapp.studies.privacy import pseudonym

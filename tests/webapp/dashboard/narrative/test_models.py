@@ -16,11 +16,11 @@ from evaluation.analysis.comparisons import Comparisons
 from evaluation.analysis.raters import RaterAnalysis, analyse_raters
 from evaluation.analysis.rating_models import RatingModels, rating_models
 from evaluation.analysis.trajectories import Grouping, TrajectoryGroup, trajectories
+from evaluation.data.ratings import RatingDimension, Ratings
 from evaluation.findings import Reason, finding
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.hybrid.summary import summary_of
 from evaluation.number_format import figure
-from evaluation.ratings import RatingDimension, Ratings
 from evaluation.stats.comparisons import Comparison
 from evaluation.stats.power import PairPlan
 from tests.architecture.source import modules

@@ -21,10 +21,10 @@ from chatbots.registry import bot_list
 from chatbots.remote_models import remote_list
 from chatbots.text import quote
 from chatbots.yaml_registry import bot_kinds, kind_parameters
+from evaluation.data.tables import Column
 from evaluation.hybrid.features import PRESETS
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_list
-from evaluation.tables import Column
 from webapp.core.management.base import ConfabCommand
 from webapp.jobs.selectors.metrics import languages_of
 from webapp.studies.assignment.rules.base import rules

@@ -8,7 +8,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from evaluation.realism.result import RealismResult
+from evaluation.simulation.realism.result import RealismResult
 from webapp.core.management.base import ConfabCommand
 from webapp.jobs.management.command_line import run_inline, study_named
 from webapp.jobs.models import State

@@ -35,7 +35,7 @@ class Command(ConfabCommand):
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
-        from evaluation.combination import combine
+        from evaluation.agreement.combination import combine
         from evaluation.metrics.text_cache import TextCache
         from webapp.bots.selectors import text_store
 

@@ -24,8 +24,8 @@ from webapp.ratings.services import without_argument, without_option
 from webapp.studies.protocols.base import get_protocol
 
 if TYPE_CHECKING:
-    from evaluation.items import ChatPair, ReplyItem
-    from evaluation.metric_agreement import JudgedReplies
+    from evaluation.agreement.metric_agreement import JudgedReplies
+    from evaluation.data.items import ChatPair, ReplyItem
     from webapp.studies.models import Study
 
 _READ_FOR_LANGUAGE = 500
@@ -76,7 +76,7 @@ class Command(ConfabCommand):
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
-        from evaluation.metric_agreement import judge
+        from evaluation.agreement.metric_agreement import judge
         from evaluation.metrics.text_cache import TextCache
         from webapp.bots.selectors import text_store
 
@@ -115,7 +115,7 @@ class Command(ConfabCommand):
 
     def _note_languages(self, judgements: JudgedReplies, metric_names: Sequence[str]) -> None:
         """List the metrics that are not valid for a data set's language."""
-        from evaluation.languages import holds_for, languages_of_sets
+        from evaluation.data.languages import holds_for, languages_of_sets
         from evaluation.metrics.registry import metric_and_columns
 
         items = judgements.items[:: max(1, len(judgements.items) // _READ_FOR_LANGUAGE)]
@@ -131,9 +131,9 @@ class Command(ConfabCommand):
                 )
 
     def _compare_choices(self, study: Study, metric_names: list[str], options: dict[str, Any]) -> dict[str, Any]:
-        from evaluation.llm_judge import judged_file_read
+        from evaluation.agreement.llm_judge import judged_file_read
+        from evaluation.agreement.preference_benchmark import choose, judge_everywhere
         from evaluation.metrics.text_cache import TextCache
-        from evaluation.preference_benchmark import choose, judge_everywhere
         from webapp.bots.selectors import text_store
 
         selection: dict[str, Any] = {
@@ -162,7 +162,7 @@ class Command(ConfabCommand):
         return {name: choice.to_json() for name, choice in choices.items()}
 
     def _judgements(self, options: dict[str, Any]) -> JudgedReplies:
-        from evaluation.metric_agreement import judgements_of, judgements_read
+        from evaluation.agreement.metric_agreement import judgements_of, judgements_read
 
         if options["study"] is None:
             if options["without"] or options["include_synthetic"]:
@@ -178,8 +178,8 @@ class Command(ConfabCommand):
         )
 
     def present(self, result: dict[str, Any]) -> None:
-        from evaluation.agreement_table import agreements_printed
-        from evaluation.preference_benchmark import choices_printed
+        from evaluation.agreement.agreement_table import agreements_printed
+        from evaluation.agreement.preference_benchmark import choices_printed
 
         if any("n_pairs" in row for row in result.values()):
             self.stdout.write(choices_printed(result))

@@ -46,8 +46,8 @@ class Command(ConfabCommand):
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
-        from evaluation.items import ChatPair, ReplyItem
-        from evaluation.llm_judge import NO_SECOND, JudgedFile, in_batches
+        from evaluation.agreement.llm_judge import NO_SECOND, JudgedFile, in_batches
+        from evaluation.data.items import ChatPair, ReplyItem
         from evaluation.metrics.judge import CHATS_PROMPT, PAIR_PROMPT, JudgeMetric
         from evaluation.metrics.registry import metric_get
 
@@ -89,7 +89,7 @@ class Command(ConfabCommand):
 
         {} without any.
         """
-        from evaluation.preference_benchmark import compare_choices, judge_chosen, people_length_bias
+        from evaluation.agreement.preference_benchmark import compare_choices, judge_chosen, people_length_bias
 
         people = study_judgements(study_named(key)) if key is not None else None
         if people is None or not len(people):
@@ -104,8 +104,8 @@ class Command(ConfabCommand):
         }
 
     def _items(self, options: dict[str, Any], left_out: Counter[str]) -> Iterator[Any]:
-        from evaluation.formats.base import Skipped
-        from evaluation.items import items_read
+        from evaluation.data.formats.base import Skipped
+        from evaluation.data.items import items_read
 
         if options["study"] is not None:
             study = study_named(options["study"])
@@ -147,7 +147,7 @@ class Command(ConfabCommand):
                 f"{format_interval(length)}"
             )
         if result["people"]:
-            from evaluation.preference_benchmark import choices_printed
+            from evaluation.agreement.preference_benchmark import choices_printed
 
             for agreement in result["people"].values():
                 write(choices_printed({result["judge"]: agreement}))

@@ -9,7 +9,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any, get_args
 
-from evaluation.judges.alternative_test import Expertise
+from evaluation.agreement.judges.alternative_test import Expertise
 from webapp.core.management.base import ConfabCommand, whole_number
 from webapp.jobs.management.command_line import run_inline, study_named
 from webapp.jobs.management.commands.selfplay import split_names

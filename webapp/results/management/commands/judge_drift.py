@@ -8,8 +8,8 @@ from typing import Any
 from django.core.management.base import CommandError
 from django.urls import reverse
 
-from evaluation.judges.drift import measure_drift
-from evaluation.tables import to_plain
+from evaluation.agreement.judges.drift import measure_drift
+from evaluation.data.tables import to_plain
 from webapp.bots.models import Alert
 from webapp.core.management.base import ConfabCommand, whole_number
 from webapp.jobs.alerts import alerts_tell

@@ -13,8 +13,8 @@ from django.core.management.base import CommandError
 from tqdm import tqdm
 
 from chatbots.text import quote
-from evaluation.formats.csv_roles import ROLES, role_named
-from evaluation.formats.scales import FileScales
+from evaluation.data.formats.csv_roles import ROLES, role_named
+from evaluation.data.formats.scales import FileScales
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.transfer.import_file import ImportChoices, import_conversations
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.core.management.base import CommandError
 
-from evaluation.package import package_open
+from evaluation.data.package import package_open
 from webapp.core.management.base import ConfabCommand
 from webapp.transfer.package.metadata import versions_differ
 

@@ -1,0 +1,1 @@
+"""Agreement of scores with people: metrics, systems, preferences, judges."""

@@ -1,0 +1,1 @@
+"""Self-play, simulated participants, and how far they differ from people."""
