@@ -183,11 +183,12 @@ class ChoiceSheet:
 
 @dataclass(frozen=True, slots=True)
 class EndShown:
-    """Choice of the best or the worst reply; `given` is a letter or empty."""
+    """Choice of the best or the worst reply; `answer` is a letter or empty."""
 
     number: int
     name: str
     title: str
+    icon: str
     answer: str
     errors: list[str]
 
@@ -245,10 +246,12 @@ class BestWorstForm(forms.Form):
 
     def questions(self) -> list[EndShown]:
         """Return both choices as shown on the page."""
-        ends = ((1, BEST, _("The best text")), (2, WORST, _("The worst text")))
+        ends = ((1, BEST, _("Best"), "arrow-up"), (2, WORST, _("Worst"), "arrow-down"))
         sent = self.data if self.is_bound else {}
-        errors = {name: [str(error) for error in self.errors.get(name, [])] for _number, name, _title in ends}
-        return [EndShown(*end, str(sent.get(end[1], "")), errors[end[1]]) for end in ends]
+        return [
+            EndShown(*end, str(sent.get(end[1], "")), [str(error) for error in self.errors.get(end[1], [])])
+            for end in ends
+        ]
 
 
 @register_sheet

@@ -32,6 +32,13 @@ if (count) {
   });
 }
 
+// A text cannot be both the best and the worst: the last choice counts.
+for (const ends of document.querySelectorAll(".judged .pair-ends")) {
+  ends.addEventListener("input", ({ target }) => {
+    for (const input of ends.querySelectorAll("input")) input.checked = input === target;
+  });
+}
+
 // Labels of one reply: “None of these” and the others clear each other, with an announcement. J and K move between
 // replies while the focus is in the list.
 const marking = byId("marking");
