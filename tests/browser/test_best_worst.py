@@ -43,7 +43,8 @@ def test_best_and_worst_are_chosen_by_keyboard_on_a_phone(
         expect(page.get_by_role("region", name=f"Reply {letter}")).to_be_visible()
     for letter in "ABCD":
         for end in ("Best", "Worst"):
-            radio = page.get_by_role("region", name=f"Reply {letter}").get_by_role("radio", name=f"{end} Reply {letter}")
+            card = page.get_by_role("region", name=f"Reply {letter}")
+            radio = card.get_by_role("radio", name=f"{end} Reply {letter}")
             assert radio.bounding_box()["height"] >= 44
     no_sideways_scroll(page)
     if script:
