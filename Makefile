@@ -145,7 +145,7 @@ QUICK := $(addprefix tests/,architecture/test_arrows.py architecture/test_circle
   webapp/api/test_api.py webapp/api/test_errors.py webapp/api/test_lengths.py webapp/api/test_reading.py \
   webapp/conversations/test_bot_host.py webapp/conversations/test_pacing.py webapp/conversations/test_services.py \
   webapp/core/test_logins.py webapp/core/test_logs.py webapp/core/test_settings.py webapp/core/test_thread_pool.py \
-  webapp/core/test_unstorable.py webapp/dashboard/narrative \
+  webapp/core/test_unstorable.py webapp/insights/narrative \
   webapp/dashboard/test_conversation_list.py webapp/dashboard/test_pages.py \
   webapp/dashboard/test_people.py webapp/jobs/test_claims.py \
   webapp/jobs/test_commands.py webapp/jobs/test_jobs.py webapp/jobs/test_kinds.py webapp/jobs/test_metrics.py \

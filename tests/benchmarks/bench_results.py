@@ -128,7 +128,7 @@ def opened(client: Any, study: Any, page: str, database: Database) -> float:
 
 def reported(client: Any, study: Any) -> str:
     """Return in words what the report took, made from nothing and looked at."""
-    from webapp.dashboard.report_files import report_ask, report_path
+    from webapp.insights.report_files import report_ask, report_path
     from webapp.jobs.engine import run_job
     from webapp.jobs.models import Job
 

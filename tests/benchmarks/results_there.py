@@ -68,7 +68,7 @@ def fit_make(study: Any, preset: str = "strong") -> Any:
 
 def results_make(study: Any, parts: Collection[str] = PARTS) -> None:
     """Make the results of a study that are missing, as workers would, and its report."""
-    from webapp.dashboard.report_files import report_ask
+    from webapp.insights.report_files import report_ask
     from webapp.results.cache import AnalysisKey, get_result
 
     for part in parts:
@@ -86,7 +86,7 @@ def results_copy(source: Any, target: Any) -> None:
 
     What a page of them takes depends on bots, questions and columns, of which both studies have the same.
     """
-    from webapp.dashboard.report_files import report_ask, report_path
+    from webapp.insights.report_files import report_ask, report_path
     from webapp.jobs.models import HybridFit, Job
     from webapp.results.cache import AnalysisKey, get_result, request_result
 

@@ -25,7 +25,7 @@ from webapp.core.project_scope import in_project
 from webapp.core.projects import project_create
 from webapp.core.rights import Right
 from webapp.dashboard.navigation import TABS, pages_open_to
-from webapp.dashboard.report_files import report_ask
+from webapp.insights.report_files import report_ask
 from webapp.jobs.engine import run_job
 from webapp.participant import consumers
 from webapp.participant.simulated import ScriptedParticipant, steps

@@ -28,11 +28,11 @@ from tests.contracts.rehearsals import (
 from webapp.conversations.models import Conversation
 from webapp.core.database import in_database
 from webapp.core.rights import Right
-from webapp.dashboard.action_items import action_items
-from webapp.dashboard.live_page import live_room
-from webapp.dashboard.live_progress import now_rounded
 from webapp.dashboard.navigation import RESULTS, TABS, pages_open_to
-from webapp.dashboard.selectors import study_cards, study_rows
+from webapp.insights.action_items import action_items
+from webapp.insights.live_page import live_room
+from webapp.insights.live_progress import now_rounded
+from webapp.insights.selectors import study_cards, study_rows
 from webapp.participant import consumers
 from webapp.participant.simulated import ScriptedParticipant, steps
 from webapp.ratings.models import Rating

@@ -9,11 +9,11 @@ from ninja import Schema
 from pydantic import Field
 
 from webapp.api.schemas import JobOut, Words
-from webapp.dashboard.charts.figure import Cell
-from webapp.dashboard.live_bots import FailedReply, LiveBot, WaitingParticipant
-from webapp.dashboard.live_progress import Hour
-from webapp.dashboard.live_ranking import LiveRanking
-from webapp.dashboard.report_document import Headline, ReportPart
+from webapp.insights.charts.figure import Cell
+from webapp.insights.live_bots import FailedReply, LiveBot, WaitingParticipant
+from webapp.insights.live_progress import Hour
+from webapp.insights.live_ranking import LiveRanking
+from webapp.insights.report_document import Headline, ReportPart
 
 
 class PairPeopleOut(Schema):

@@ -20,14 +20,14 @@ class DashboardConfig(AppConfig):
         from webapp.jobs.models import Job
         from webapp.studies.privacy import erasure_follow
 
-        kinds.look_into("webapp.dashboard.kinds")
+        kinds.look_into("webapp.insights.kinds")
         erasure_follow(_forget_reports)
         post_delete.connect(_remove_file, sender=Job)
 
 
 def _forget_reports(studies: Collection[int]) -> None:
     # Importing the analysis would take a third of a command's start-up time.
-    from webapp.dashboard.report_files import reports_forget
+    from webapp.insights.report_files import reports_forget
 
     reports_forget(studies)
 
@@ -35,7 +35,7 @@ def _forget_reports(studies: Collection[int]) -> None:
 def _remove_file(instance: Any, **_: Any) -> None:
     """Remove the file of a report whose row is deleted."""
     from webapp.core.clean_up import clean_up_on_commit
-    from webapp.dashboard.report_files import CLEAN_UP, KIND
+    from webapp.insights.report_files import CLEAN_UP, KIND
 
     if instance.kind == KIND:
         clean_up_on_commit(CLEAN_UP, instance.pk)

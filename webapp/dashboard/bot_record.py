@@ -11,8 +11,8 @@ from django.urls import reverse
 
 from evaluation.analysis.leaderboard import format_ranks, leaderboard
 from evaluation.number_format import digits_for, figure, span
-from webapp.dashboard.bots import BotRole
 from webapp.dashboard.conversation_list import conversations_link
+from webapp.insights.bots import BotRole
 from webapp.results.cache import AnalysisKey, result_at_hand
 from webapp.results.study_data import StudyFrame, study_frame
 from webapp.search.chat_selection import ChatSelection

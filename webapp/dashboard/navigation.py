@@ -25,7 +25,7 @@ from webapp.core.pages import staff_refusal
 from webapp.core.project_scope import USUAL_PROJECT, active_project, enter_project
 from webapp.core.projects import candidate_projects, projects_of
 from webapp.core.rights import Right, may
-from webapp.dashboard.charts.figure import FIGURE_PARAM, figures_in
+from webapp.insights.charts.figure import FIGURE_PARAM, figures_in
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import get_protocol
 from webapp.studies.selectors import study_by_key

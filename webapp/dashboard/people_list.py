@@ -17,7 +17,7 @@ from django.db.models import Sum
 from django.http import QueryDict
 
 from webapp.conversations.models import Conversation
-from webapp.dashboard.data_quality import reports_of_person
+from webapp.insights.data_quality import reports_of_person
 from webapp.pay.models import Decision
 from webapp.pay.services import visits_of_all_parts
 from webapp.pay.submission_search import codes_shown, submissions_searched

@@ -25,8 +25,8 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
 from evaluation.data.formats.tables import escape_cell
-from webapp.dashboard.charts.figure import Cell, PageTable
-from webapp.dashboard.report_document import Document, ReportPart
+from webapp.insights.charts.figure import Cell, PageTable
+from webapp.insights.report_document import Document, ReportPart
 
 
 def table_csv(table: PageTable) -> str:

@@ -16,9 +16,9 @@ from tests.builders import make_annotated, make_conversation, make_rating, make_
 from tests.webapp.api.programs import Program, streamed
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.rights import Right
-from webapp.dashboard.data_quality import flags_counted
 from webapp.dashboard.render import report_html
-from webapp.dashboard.report_files import report_read
+from webapp.insights.data_quality import flags_counted
+from webapp.insights.report_files import report_read
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, MetricRun, SelfPlayRun
 from webapp.jobs.services.selfplay import run_create

@@ -244,8 +244,8 @@ def samples(world: World, *, remove: bool = False) -> None:
 
 def a_shared_report(world: World, *, end: bool = False) -> None:
     from tests.webapp.dashboard.reporting.test_sharing import document
-    from webapp.dashboard.report_document import document_dump
-    from webapp.dashboard.report_files import report_ask, report_path
+    from webapp.insights.report_document import document_dump
+    from webapp.insights.report_files import report_ask, report_path
 
     world.visit("rated", "reported")
     job = report_ask(study=world.study)

@@ -18,9 +18,9 @@ from tests.builders import make_conversation, make_participant, make_rating, mak
 from tests.markup import flat
 from webapp.conversations.services import vote_set
 from webapp.core.rights import Right
-from webapp.dashboard.benchmark_grid import grid_of
-from webapp.dashboard.benchmark_tables import systems_table
 from webapp.dashboard.render import table_latex, table_markdown
+from webapp.insights.benchmark_grid import grid_of
+from webapp.insights.benchmark_tables import systems_table
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.jobs.services.jobs import jobs_forget

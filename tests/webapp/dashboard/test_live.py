@@ -31,8 +31,8 @@ from webapp.bots.models import BotAside
 from webapp.conversations import services as conversation_services
 from webapp.conversations.models import Conversation, ReplyFailure, ReplyMark, Turn
 from webapp.core.rights import Right
-from webapp.dashboard.live_page import LiveRoom, live_room
-from webapp.dashboard.live_progress import now_rounded, participant_progress
+from webapp.insights.live_page import LiveRoom, live_room
+from webapp.insights.live_progress import now_rounded, participant_progress
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job
 from webapp.ratings.selectors import study_bots, study_ratings
@@ -411,8 +411,8 @@ def test_people_are_counted_once_and_a_large_study_not_at_every_look(monkeypatch
     assert totals.outcomes == {"rated": 1, "bot_failed": 1}
     with_scripts = room(study, include_synthetic=True)
     assert (with_scripts.people.n_agreed, with_scripts.money.people) == (2, 2.0)
-    monkeypatch.setattr("webapp.dashboard.live_progress.LARGE", 0)
-    monkeypatch.setattr("webapp.dashboard.live_progress._REUSED_FOR", 10_000)
+    monkeypatch.setattr("webapp.insights.live_progress.LARGE", 0)
+    monkeypatch.setattr("webapp.insights.live_progress._REUSED_FOR", 10_000)
     assert room(study).people.n_agreed == 1
     make_conversation(study)
     known = room(study).people

@@ -31,7 +31,7 @@ from tests.markup import flat
 from webapp.conversations.models import Conversation
 from webapp.conversations.task_start import task_chats, task_start
 from webapp.core.rights import Right
-from webapp.dashboard.report_files import report_ask, report_state
+from webapp.insights.report_files import report_ask, report_state
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import SelfPlayRun
 from webapp.ratings.models import Rating

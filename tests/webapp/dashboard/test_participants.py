@@ -13,8 +13,8 @@ from django.utils import timezone
 from tests.builders import make_conversation, make_rating, make_study, signed_in
 from tests.markup import flat
 from webapp.core.rights import Right
-from webapp.dashboard.live_bots import bots_of
-from webapp.dashboard.live_progress import now_rounded
+from webapp.insights.live_bots import bots_of
+from webapp.insights.live_progress import now_rounded
 from webapp.pay.submissions import SubmissionKey
 from webapp.studies.models import Study, Task
 from webapp.studies.recruitment.links import step_reached

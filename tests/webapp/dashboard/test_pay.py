@@ -26,7 +26,7 @@ from tests.webapp.conftest import PROLIFIC_STUDY
 from tests.webapp.pay.test_services import REASON
 from webapp.core.rights import Right
 from webapp.dashboard import people_list
-from webapp.dashboard.action_items import pay_waits
+from webapp.insights.action_items import pay_waits
 from webapp.jobs import engine
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job

@@ -13,7 +13,7 @@ from tests.builders import make_conversation, make_rating, make_staff, make_stud
 from tests.markup import flat
 from webapp.bots.selectors import bot_name
 from webapp.core.rights import Right
-from webapp.dashboard.report_files import report_ask, report_path
+from webapp.insights.report_files import report_ask, report_path
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import HybridFit, Job, MetricRun, SelfPlayRun, State
 from webapp.jobs.services.jobs import job_fail

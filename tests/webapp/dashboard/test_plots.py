@@ -32,18 +32,18 @@ from evaluation.stats.trajectories import Course
 from tests.builders import make_conversation, make_rating, make_study
 from tests.webapp.dashboard.test_pages import addresses
 from webapp.conversations.models import Turn
-from webapp.dashboard.charts.bots import bots_figure
-from webapp.dashboard.charts.distributions import AnswerDistribution, spread_figure
-from webapp.dashboard.charts.figure import Cell, Header, PageFigure, PageTable, bot_icon
-from webapp.dashboard.charts.lines import LineGroup, LinePanel, lines_figure, with_shared_axes
-from webapp.dashboard.charts.matrix import differences_figure, heatmap_figure
-from webapp.dashboard.charts.scatter import items_figure, predictions_figure, scatter_figure, weights_figure
-from webapp.dashboard.narrative.phrases import Section, number_cell, span_cell
 from webapp.dashboard.render import LaidOutPart, latex_text, table_latex, table_markdown
-from webapp.dashboard.report_document import chapter_of
-from webapp.dashboard.report_files import report_ask
 from webapp.dashboard.urls import urlpatterns
 from webapp.dashboard.views.why import why_parts
+from webapp.insights.charts.bots import bots_figure
+from webapp.insights.charts.distributions import AnswerDistribution, spread_figure
+from webapp.insights.charts.figure import Cell, Header, PageFigure, PageTable, bot_icon
+from webapp.insights.charts.lines import LineGroup, LinePanel, lines_figure, with_shared_axes
+from webapp.insights.charts.matrix import differences_figure, heatmap_figure
+from webapp.insights.charts.scatter import items_figure, predictions_figure, scatter_figure, weights_figure
+from webapp.insights.narrative.phrases import Section, number_cell, span_cell
+from webapp.insights.report_document import chapter_of
+from webapp.insights.report_files import report_ask
 from webapp.jobs.engine import run_job
 from webapp.ratings.selectors import BotInfo
 from webapp.results.bot_means import BotSummary, StudySummary

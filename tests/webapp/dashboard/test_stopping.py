@@ -13,8 +13,8 @@ from django.urls import reverse
 from tests.builders import make_conversation, make_rating, make_study
 from tests.webapp.api.programs import Program
 from webapp.core.rights import Right
-from webapp.dashboard.live_progress import now_rounded
-from webapp.dashboard.stopping import StoppingLine, stopping_line
+from webapp.insights.live_progress import now_rounded
+from webapp.insights.stopping import StoppingLine, stopping_line
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job
 from webapp.studies.models import OrderState, Study, Task

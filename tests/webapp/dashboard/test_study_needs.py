@@ -33,8 +33,8 @@ from webapp.conversations.services import reply_report
 from webapp.core.models import Process
 from webapp.core.processes import Signs
 from webapp.core.rights import Right
-from webapp.dashboard.action_items import action_items
-from webapp.dashboard.data_quality import marks_of_bots
+from webapp.insights.action_items import action_items
+from webapp.insights.data_quality import marks_of_bots
 from webapp.jobs.models import Job, State
 from webapp.pay.models import Decision
 from webapp.pay.services import visits_approve

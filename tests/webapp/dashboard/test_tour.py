@@ -11,7 +11,7 @@ from django.urls import reverse
 from tests.builders import make_conversation, make_participant, make_rating, make_study, signed_in
 from webapp.conversations.services import conversation_withdraw
 from webapp.core.rights import Right
-from webapp.dashboard.selectors import study_cards
+from webapp.insights.selectors import study_cards
 from webapp.studies.recruitment.links import task_decline
 from webapp.studies.services import participant_enter
 from webapp.studies.versions import study_edit

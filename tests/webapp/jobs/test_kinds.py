@@ -16,8 +16,8 @@ from pytest_django.asserts import assertContains, assertNotContains
 from chatbots.registry import UnknownName
 from chatbots.validation import InputModel
 from webapp.core.errors import Refused
-from webapp.dashboard.action_items import action_items
 from webapp.dashboard.views.jobs import job_rows
+from webapp.insights.action_items import action_items
 from webapp.jobs import queue, tasks
 from webapp.jobs.engine import run_job
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, kind_of, kinds

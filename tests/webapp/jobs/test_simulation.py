@@ -23,7 +23,7 @@ from webapp.bots.services import bot_version_record, bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.selectors import bot_progress, study_runs
+from webapp.insights.selectors import bot_progress, study_runs
 from webapp.jobs.engine import run_job, run_job_for
 from webapp.jobs.models import MetricRun, SelfPlayConversation, SelfPlayRun
 from webapp.jobs.selectors.metrics import measurable

@@ -23,7 +23,7 @@ from webapp.conversations.imported_sets import imported_sets
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.selectors import models_progress
+from webapp.insights.selectors import models_progress
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job
 from webapp.jobs.services.jobs import job_create

@@ -13,7 +13,7 @@ from webapp.bots.models import BotHealth
 from webapp.conversations import selectors, services
 from webapp.conversations.models import Conversation, ReplyFailure
 from webapp.core.database import in_database
-from webapp.dashboard.leaderboard import count_refusals
+from webapp.insights.leaderboard import count_refusals
 from webapp.participant import consumers
 from webapp.studies.models import Study
 from webapp.transfer.exporters.base import ExportOptions, table_of

@@ -18,7 +18,7 @@ import confab
 from evaluation.data.ratings import MEAN_KEY
 from tests.builders import make_conversation, make_study, signed_in
 from webapp.core.rights import Right
-from webapp.dashboard.narrative.phrases import direction_sentences
+from webapp.insights.narrative.phrases import direction_sentences
 from webapp.ratings.selectors import dimensions_led, study_dimensions, study_ratings, study_whole
 from webapp.ratings.services import rating_submit
 from webapp.studies.models import Dimension, Study

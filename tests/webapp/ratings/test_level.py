@@ -16,7 +16,7 @@ from evaluation.analysis.rating_models import rating_models
 from evaluation.data.study import compare as notebook_compare
 from tests.builders import make_participant, make_study, signed_in
 from webapp.core.rights import Right
-from webapp.dashboard.narrative.verdicts import smallest_sentences
+from webapp.insights.narrative.verdicts import smallest_sentences
 from webapp.ratings.selectors import study_ratings
 from webapp.studies.lifecycle import study_import, study_read
 from webapp.studies.models import Study

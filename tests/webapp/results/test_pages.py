@@ -21,8 +21,8 @@ from webapp.core.models import Process
 from webapp.core.processes import WORKER
 from webapp.core.rights import Right
 from webapp.dashboard.render import report_html
-from webapp.dashboard.report_document import Document
-from webapp.dashboard.report_files import report_path, report_read
+from webapp.insights.report_document import Document
+from webapp.insights.report_files import report_path, report_read
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.ratings.models import Rating
@@ -250,7 +250,7 @@ def test_a_report_goes_with_a_person_and_with_the_study(
 def test_a_report_in_the_making_is_not_kept_when_somebody_is_erased(
     staff: Client, study: Study, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
 ) -> None:
-    from webapp.dashboard.kinds import report as kind
+    from webapp.insights.kinds import report as kind
 
     real = kind._document
 

@@ -30,7 +30,7 @@ from webapp.audit.models import PendingEntry
 from webapp.conversations.models import Conversation
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.narrative.realism import realism_section
+from webapp.insights.narrative.realism import realism_section
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, MetricRun, SelfPlayRun, State
 from webapp.jobs.services.fits import metric_run_create
@@ -261,7 +261,7 @@ def test_the_report_has_the_newest_without_texts() -> None:
     rate(study)
     compared(study)
     found: dict[str, Any] = {}
-    from webapp.dashboard.report_sections import report_steps
+    from webapp.insights.report_sections import report_steps
     from webapp.results.compute import PARTS
     from webapp.results.study_data import study_data, study_frame
 

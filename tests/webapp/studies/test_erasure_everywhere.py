@@ -21,7 +21,7 @@ from tests.builders import make_study
 from tests.webapp.studies.test_erasure import make_person
 from webapp.bots.services import bot_failed
 from webapp.core.models import CleanUp
-from webapp.dashboard.report_files import report_ask, report_newest, report_path
+from webapp.insights.report_files import report_ask, report_newest, report_path
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.jobs.services.jobs import job_create

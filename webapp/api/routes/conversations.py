@@ -42,9 +42,9 @@ from webapp.api.schemas_conversations import (
 from webapp.conversations.images import image_link, images_of
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.rights import Right
-from webapp.dashboard import conversation_reader
-from webapp.dashboard.conversation_reader import conversations_to_read
-from webapp.dashboard.narrative.phrases import reason_text
+from webapp.insights import conversation_reader
+from webapp.insights.conversation_reader import conversations_to_read
+from webapp.insights.narrative.phrases import reason_text
 from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_bots

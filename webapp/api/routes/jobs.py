@@ -20,9 +20,9 @@ from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.pages import server_address
 from webapp.core.rights import Right
-from webapp.dashboard.overview import selfplay_bots
-from webapp.dashboard.pipeline import SELFPLAY_EACH
-from webapp.dashboard.selectors import bot_progress, metrics_progress
+from webapp.insights.overview import selfplay_bots
+from webapp.insights.pipeline import SELFPLAY_EACH
+from webapp.insights.selectors import bot_progress, metrics_progress
 from webapp.jobs.kinds.base import job_models, kinds
 from webapp.jobs.models import HybridFit, Job, JobBase, SelfPlayRun, State
 from webapp.jobs.services.fits import analysis_start, fit_create, metric_run_create

@@ -38,8 +38,8 @@ from webapp.api.schemas_study import DatasheetOut, ReportOut
 from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.dashboard.render import report_html
-from webapp.dashboard.report_document import Document
-from webapp.dashboard.report_files import KIND, ReportParams, report_ask, report_newest, report_read, report_state
+from webapp.insights.report_document import Document
+from webapp.insights.report_files import KIND, ReportParams, report_ask, report_newest, report_read, report_state
 from webapp.jobs.models import Job, State
 from webapp.ratings.flag_selectors import without_read
 from webapp.results.cache import AnalysisKey, get_result

@@ -30,7 +30,7 @@ from webapp.api.schemas_conversations import (
 )
 from webapp.bots.models import Spending
 from webapp.bots.selectors import spending_spent
-from webapp.dashboard.narrative.phrases import reason_text
+from webapp.insights.narrative.phrases import reason_text
 from webapp.jobs.models import SelfPlayRun
 from webapp.jobs.selectors.metrics import metric_run_of
 from webapp.jobs.selectors.selfplay import plan_pairs, selfplay_counts, selfplay_failed_counts, selfplay_failures

@@ -19,9 +19,9 @@ from webapp.api.schemas import JobOut, Name, fields_of
 from webapp.bots.selectors import BotEntry, bot_card, bot_entry_list, bot_find
 from webapp.conversations.heartbeats import heartbeat_bots
 from webapp.core.rights import Right
-from webapp.dashboard.benchmark_grid import Grid, GridCell, grid_of
-from webapp.dashboard.bots import Spent, bot_state, bots_spent
-from webapp.dashboard.system import DiskUsage, ProcessRow, alert_rows, system_now
+from webapp.insights.benchmark_grid import Grid, GridCell, grid_of
+from webapp.insights.bots import Spent, bot_state, bots_spent
+from webapp.insights.system import DiskUsage, ProcessRow, alert_rows, system_now
 from webapp.jobs.models import State
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.results.benchmark import (

@@ -21,13 +21,13 @@ from webapp.api.schemas_study import BotVotesOut, FlagsOut, LiveOut, OverviewOut
 from webapp.conversations.selectors import synthetic_count
 from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.rights import Right
-from webapp.dashboard.data_quality import flags_counted
-from webapp.dashboard.live_page import live_room
-from webapp.dashboard.live_progress import now_rounded
-from webapp.dashboard.overview import study_action_items
-from webapp.dashboard.pipeline import pipeline_of
-from webapp.dashboard.selectors import bot_progress, study_cards
-from webapp.dashboard.stopping import stopping_line
+from webapp.insights.data_quality import flags_counted
+from webapp.insights.live_page import live_room
+from webapp.insights.live_progress import now_rounded
+from webapp.insights.overview import study_action_items
+from webapp.insights.pipeline import pipeline_of
+from webapp.insights.selectors import bot_progress, study_cards
+from webapp.insights.stopping import stopping_line
 from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.selectors import study_bots, study_conversations
 from webapp.results.cache import AnalysisKey, get_result

@@ -15,9 +15,9 @@ from django.utils.functional import Promise
 from webapp.bots.selectors import BotEntry, bot_entry_list
 from webapp.conversations.heartbeats import heartbeat_bots
 from webapp.core.language import LANGUAGES
-from webapp.dashboard.bots import BotState, bot_state
 from webapp.dashboard.builder.forms import SettingsForm
 from webapp.dashboard.builder.item_sources import items_judged
+from webapp.insights.bots import BotState, bot_state
 from webapp.ratings.selectors import study_dimensions
 from webapp.studies.conditions import Conditions
 from webapp.studies.models import Dimension, Outcome, Study

@@ -14,7 +14,6 @@ from webapp.bots.selectors import BotEntry
 from webapp.conversations.imported_sets import imported_sets
 from webapp.core.language import plural
 from webapp.core.rights import Right, may
-from webapp.dashboard.bots import BotState
 from webapp.dashboard.builder.attention_checks import CHECKED
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState
 from webapp.dashboard.builder.conditions import describe_conditions
@@ -26,6 +25,7 @@ from webapp.dashboard.builder.forms import (
     title_of_value,
 )
 from webapp.dashboard.builder.item_sources import ItemDrawForm, conversation_count, source_fields
+from webapp.insights.bots import BotState
 from webapp.ratings.selectors import study_bots
 from webapp.studies.items import ItemSet, item_sets
 from webapp.studies.languages import own_lines

@@ -16,8 +16,8 @@ from evaluation.number_format import figure, probability, share, span
 from evaluation.plots.svg import el
 from webapp.core.language import plural
 from webapp.core.templatetags.icons import icon
-from webapp.dashboard.charts.figure import FIGURE_PARAM, Cell, PageTable, bot_icon
-from webapp.dashboard.narrative.phrases import glossary_terms as shared_terms
+from webapp.insights.charts.figure import FIGURE_PARAM, Cell, PageTable, bot_icon
+from webapp.insights.narrative.phrases import glossary_terms as shared_terms
 from webapp.jobs.models import Job, JobBase, State
 
 register = template.Library()

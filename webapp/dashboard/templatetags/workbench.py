@@ -14,10 +14,10 @@ from markupsafe import Markup
 from evaluation.number_format import figure
 from evaluation.plots.svg import el
 from evaluation.plots.text_layout import tick_label
-from webapp.dashboard.charts.lines import printed
 from webapp.dashboard.conversation_list import Workbench
 from webapp.dashboard.filters import Range
-from webapp.dashboard.leaderboard import BoardParams
+from webapp.insights.charts.lines import printed
+from webapp.insights.leaderboard import BoardParams
 from webapp.search.chat_selection import ChatSelection
 from webapp.search.fields import Number
 from webapp.search.index_statistics import Histogram

@@ -16,8 +16,12 @@ from evaluation.stats.correlation import Method
 from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.benchmark_grid import HELD_OUT, MEAN, METHODS, NAME, RANK, Grid, grid_of
-from webapp.dashboard.benchmark_tables import (
+from webapp.dashboard.forms import UPLOAD_LIMIT_MB, BenchmarkForm
+from webapp.dashboard.navigation import form_view, page, post_view, read_view
+from webapp.dashboard.render import table_csv
+from webapp.dashboard.views.jobs import job_context
+from webapp.insights.benchmark_grid import HELD_OUT, MEAN, METHODS, NAME, RANK, Grid, grid_of
+from webapp.insights.benchmark_tables import (
     ChoiceSet,
     beside_ours,
     choice_sets,
@@ -25,13 +29,9 @@ from webapp.dashboard.benchmark_tables import (
     sets_published,
     systems_table,
 )
-from webapp.dashboard.charts.figure import Cell
-from webapp.dashboard.charts.scatter import items_figure
-from webapp.dashboard.forms import UPLOAD_LIMIT_MB, BenchmarkForm
-from webapp.dashboard.narrative.phrases import NamedTable, count_cell, declared_table, p_cell, share_cell, span_cell
-from webapp.dashboard.navigation import form_view, page, post_view, read_view
-from webapp.dashboard.render import table_csv
-from webapp.dashboard.views.jobs import job_context
+from webapp.insights.charts.figure import Cell
+from webapp.insights.charts.scatter import items_figure
+from webapp.insights.narrative.phrases import NamedTable, count_cell, declared_table, p_cell, share_cell, span_cell
 from webapp.jobs.models import Job, State
 from webapp.jobs.selectors.metrics import language_name
 from webapp.jobs.services.jobs import jobs_settle

@@ -29,9 +29,9 @@ from webapp.core.projects import has_several_projects
 from webapp.core.rights import Right, may_in
 from webapp.dashboard.bot_form import bot_entry_of
 from webapp.dashboard.bot_record import standings_of
-from webapp.dashboard.bots import BotState, bot_state, bots_spent, roles_of_bot
-from webapp.dashboard.data_quality import marks_of_bots
 from webapp.dashboard.navigation import page, post_view, read_view
+from webapp.insights.bots import BotState, bot_state, bots_spent, roles_of_bot
+from webapp.insights.data_quality import marks_of_bots
 from webapp.ratings.selectors import study_bots
 from webapp.studies.bot_columns import controls_mark
 from webapp.studies.selectors import study_found

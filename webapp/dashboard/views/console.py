@@ -16,8 +16,8 @@ from webapp.conversations.services import STAFF_REPLY_MAX_CHARS, seat_take, staf
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.navigation import post_view, read_view
-from webapp.dashboard.selectors import staff_seats
 from webapp.dashboard.views.studies import study_page
+from webapp.insights.selectors import staff_seats
 from webapp.studies.models import Study
 
 

@@ -15,13 +15,14 @@ from django.urls import reverse
 
 from webapp.conversations.models import Conversation
 from webapp.core.language import plural
-from webapp.dashboard import conversation_list, conversation_reader, filters
+from webapp.dashboard import conversation_list, filters
 from webapp.dashboard.conversation_list import Gathered, Workbench, dimensions_of, export_query, gathered, workbench_of
 from webapp.dashboard.filters import address_asked, apply_flag_filter, without_range
 from webapp.dashboard.navigation import page, read_view
 from webapp.dashboard.views.chat_actions import undo_count
 from webapp.dashboard.views.notes import noted_context
 from webapp.dashboard.views.studies import study_page
+from webapp.insights import conversation_reader
 from webapp.jobs.models import SelfPlayRun
 from webapp.results.refresh import flags_there, refresh_flags
 from webapp.search.fields import Numbers

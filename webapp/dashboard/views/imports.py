@@ -23,8 +23,8 @@ from webapp.core.rights import Right, may
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB
 from webapp.dashboard.import_forms import STUDY_ENDINGS, ColumnsForm, ImportForm, ItemsForm, UploadForm
 from webapp.dashboard.navigation import form_view, page
-from webapp.dashboard.selectors import imported_studies
 from webapp.dashboard.views.builder import files
+from webapp.insights.selectors import imported_studies
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.studies.study_file import holds_items, items_of_file

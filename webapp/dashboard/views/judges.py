@@ -9,10 +9,10 @@ from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.forms import JudgesForm
-from webapp.dashboard.judge_tables import detail_tables, judges_table
 from webapp.dashboard.navigation import form_view, page, read_view
 from webapp.dashboard.render import table_csv
 from webapp.dashboard.views.jobs import job_context
+from webapp.insights.judge_tables import detail_tables, judges_table
 from webapp.jobs.models import State
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.results.judges import judges_ask, judges_done, judges_newest

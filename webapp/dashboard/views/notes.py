@@ -14,8 +14,8 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from webapp.conversations.images import image_withhold
 from webapp.core.errors import Refused
 from webapp.dashboard.conversation_list import Gathered, Workbench, gathered
-from webapp.dashboard.conversation_reader import conversations_to_read
 from webapp.dashboard.navigation import post_view
+from webapp.insights.conversation_reader import conversations_to_read
 from webapp.jobs.models import SelfPlayRun
 from webapp.search import services
 from webapp.search.fields import QueryTerm

@@ -26,9 +26,16 @@ from webapp.core.audit_trail import DOWNLOAD, PRIVATE_OPEN, record
 from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.core.rights import Right, may
-from webapp.dashboard.action_items import PAYING
-from webapp.dashboard.charts.distributions import durations_figure
-from webapp.dashboard.data_quality import (
+from webapp.dashboard.navigation import form_view, post_view, read_view
+from webapp.dashboard.people_forms import BonusForm, LinksForm
+from webapp.dashboard.people_list import PeopleFilters, PeopleReader
+from webapp.dashboard.recruitment import link_to_send, participant_link, webhook_link
+from webapp.dashboard.views.builder.lifecycle import ALLOWED, state_change
+from webapp.dashboard.views.jobs import job_context
+from webapp.dashboard.views.studies import study_page, synthetic_asked
+from webapp.insights.action_items import PAYING
+from webapp.insights.charts.distributions import durations_figure
+from webapp.insights.data_quality import (
     NAMES_MODEL,
     checks_shown,
     distress_chats,
@@ -38,15 +45,8 @@ from webapp.dashboard.data_quality import (
     reports_by_person,
     reports_unseen,
 )
-from webapp.dashboard.live_page import LiveRoom, live_room
-from webapp.dashboard.live_progress import OPENED, now_rounded
-from webapp.dashboard.navigation import form_view, post_view, read_view
-from webapp.dashboard.people_forms import BonusForm, LinksForm
-from webapp.dashboard.people_list import PeopleFilters, PeopleReader
-from webapp.dashboard.recruitment import link_to_send, participant_link, webhook_link
-from webapp.dashboard.views.builder.lifecycle import ALLOWED, state_change
-from webapp.dashboard.views.jobs import job_context
-from webapp.dashboard.views.studies import study_page, synthetic_asked
+from webapp.insights.live_page import LiveRoom, live_room
+from webapp.insights.live_progress import OPENED, now_rounded
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.pay import prolific
 from webapp.pay.flags.base import flags_by_state

@@ -22,13 +22,13 @@ from webapp.core.rights import Right
 from webapp.dashboard.conversation_list import conversations_link
 from webapp.dashboard.filters import apply_flag_filter
 from webapp.dashboard.forms import FitForm, study_targets
-from webapp.dashboard.narrative.hybrid import hybrid_view
-from webapp.dashboard.narrative.hybrid_fits import fits_table, runs_table
 from webapp.dashboard.navigation import form_view, read_view
-from webapp.dashboard.overview import selfplay_bots
-from webapp.dashboard.selectors import metrics_progress, study_runs
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.studies import kept_in_address, studies_asked, study_page, synthetic_asked
+from webapp.insights.narrative.hybrid import hybrid_view
+from webapp.insights.narrative.hybrid_fits import fits_table, runs_table
+from webapp.insights.overview import selfplay_bots
+from webapp.insights.selectors import metrics_progress, study_runs
 from webapp.jobs.models import HybridFit
 from webapp.jobs.selectors.fits import (
     fit_condition,

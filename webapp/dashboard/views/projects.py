@@ -30,8 +30,8 @@ from webapp.core.projects import (
 )
 from webapp.core.rights import Right, account_groups, may, may_in
 from webapp.dashboard.navigation import form_view, post_view
-from webapp.dashboard.project_usage import project_usage
 from webapp.dashboard.views.system import page_of_settings
+from webapp.insights.project_usage import project_usage
 from webapp.studies.project_moves import offers_to, studies_by_name, study_accept, study_decline, study_offer
 from webapp.studies.study_agreements import (
     agreement_answer,

@@ -26,10 +26,6 @@ from webapp.dashboard.filters import apply_flag_filter, requested_flags
 from webapp.dashboard.forms import ExportForm, PackageForm, ShareForm
 from webapp.dashboard.navigation import form_view, post_view, read_view
 from webapp.dashboard.render import body_html, report_html
-from webapp.dashboard.report_document import Document, document_dump, document_load
-from webapp.dashboard.report_files import KIND, report_ask, report_newest, report_read, report_state, reports_of
-from webapp.dashboard.report_paper import LIKE
-from webapp.dashboard.report_sections import FoldedSection
 from webapp.dashboard.views.export import (
     datasheet_file,
     datasheet_section,
@@ -41,6 +37,10 @@ from webapp.dashboard.views.export import (
 )
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.studies import kept_in_address, study_page, synthetic_asked
+from webapp.insights.report_document import Document, document_dump, document_load
+from webapp.insights.report_files import KIND, report_ask, report_newest, report_read, report_state, reports_of
+from webapp.insights.report_paper import LIKE
+from webapp.insights.report_sections import FoldedSection
 from webapp.jobs.models import State
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.results.fingerprint import analysed_counts

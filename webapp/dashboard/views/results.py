@@ -20,31 +20,10 @@ from evaluation.analysis.conditions import LevelResult
 from evaluation.analysis.planning import RaterPlan
 from evaluation.plots.svg import FORMATS
 from webapp.conversations.selectors import excluded_count, synthetic_count
-from webapp.dashboard.bots import samples_of
-from webapp.dashboard.charts.bots import bots_figure
 from webapp.dashboard.conversation_list import conversations_link
 from webapp.dashboard.filters import apply_flag_filter
 from webapp.dashboard.forms import PlanForm
-from webapp.dashboard.head_to_head import head_to_head
-from webapp.dashboard.leaderboard import (
-    VOTES,
-    BoardParams,
-    board_of,
-    board_params,
-    count_refusals,
-    pairs_board,
-    votes_board,
-)
-from webapp.dashboard.live_progress import now_rounded
-from webapp.dashboard.narrative.comparisons import bot_link, planning_table, prediction_of
-from webapp.dashboard.narrative.conditions import within_sentence
-from webapp.dashboard.narrative.hybrid_fits import ComparedStudy, studies_table
-from webapp.dashboard.narrative.pairs import pairs_section, protocols_section
-from webapp.dashboard.narrative.phrases import NamedTable, Section
 from webapp.dashboard.navigation import read_view
-from webapp.dashboard.report_sections import SECTIONS, Choice, FoldedSection
-from webapp.dashboard.selectors import studies_to_compare
-from webapp.dashboard.stopping import StoppingLine, stopping_line
 from webapp.dashboard.views.studies import (
     ShownResult,
     additional_result,
@@ -53,6 +32,27 @@ from webapp.dashboard.views.studies import (
     study_page,
     synthetic_asked,
 )
+from webapp.insights.bots import samples_of
+from webapp.insights.charts.bots import bots_figure
+from webapp.insights.head_to_head import head_to_head
+from webapp.insights.leaderboard import (
+    VOTES,
+    BoardParams,
+    board_of,
+    board_params,
+    count_refusals,
+    pairs_board,
+    votes_board,
+)
+from webapp.insights.live_progress import now_rounded
+from webapp.insights.narrative.comparisons import bot_link, planning_table, prediction_of
+from webapp.insights.narrative.conditions import within_sentence
+from webapp.insights.narrative.hybrid_fits import ComparedStudy, studies_table
+from webapp.insights.narrative.pairs import pairs_section, protocols_section
+from webapp.insights.narrative.phrases import NamedTable, Section
+from webapp.insights.report_sections import SECTIONS, Choice, FoldedSection
+from webapp.insights.selectors import studies_to_compare
+from webapp.insights.stopping import StoppingLine, stopping_line
 from webapp.ratings.paired_comparisons import studies_beside
 from webapp.ratings.selectors import study_bots, study_conversations
 from webapp.results.bot_means import bot_summary

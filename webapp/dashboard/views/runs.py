@@ -14,10 +14,10 @@ from webapp.bots.selectors import bot_entry_list
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.forms import SelfPlayForm, SimulationForm
-from webapp.dashboard.narrative.run_means import means_table, run_title, settings_table
 from webapp.dashboard.navigation import form_view, page, post_view, read_view
-from webapp.dashboard.selectors import studies_simulated, studies_talking
 from webapp.dashboard.views.jobs import run_context
+from webapp.insights.narrative.run_means import means_table, run_title, settings_table
+from webapp.insights.selectors import studies_simulated, studies_talking
 from webapp.jobs.models import SelfPlayRun
 from webapp.jobs.selectors.selfplay import runs_newest, selfplay_failed_counts
 from webapp.jobs.services.fits import metric_run_create

@@ -14,11 +14,11 @@ from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.forms import SimulationForm
-from webapp.dashboard.narrative.realism import realism_section
 from webapp.dashboard.navigation import form_view, read_view, study_of
 from webapp.dashboard.render import table_csv
 from webapp.dashboard.views.jobs import job_context, run_progress
 from webapp.dashboard.views.studies import study_page
+from webapp.insights.narrative.realism import realism_section
 from webapp.jobs.models import Job, SelfPlayRun
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.ratings.selectors import study_bots

@@ -23,19 +23,19 @@ from evaluation.hybrid.baselines import MIN_BOTS
 from webapp.conversations.selectors import synthetic_count
 from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
-from webapp.dashboard import selectors
-from webapp.dashboard.action_items import action_items
-from webapp.dashboard.bots import study_spent
 from webapp.dashboard.conversation_list import conversations_link
 from webapp.dashboard.filters import apply_flag_filter, exclusion_notice, requested_flags
-from webapp.dashboard.live_progress import now_rounded
 from webapp.dashboard.navigation import Link, form_view, page, page_title, post_view, read_view, tab_links
-from webapp.dashboard.overview import headline_findings, selfplay_bots, study_action_items
-from webapp.dashboard.pipeline import SELFPLAY_EACH, pipeline_of
 from webapp.dashboard.recruitment import link_to_send, participant_link, recruiting_links
-from webapp.dashboard.selectors import studies_to_compare, tour_study
-from webapp.dashboard.stopping import stopping_line
 from webapp.dashboard.views.jobs import job_context, job_rows
+from webapp.insights import selectors
+from webapp.insights.action_items import action_items
+from webapp.insights.bots import study_spent
+from webapp.insights.live_progress import now_rounded
+from webapp.insights.overview import headline_findings, selfplay_bots, study_action_items
+from webapp.insights.pipeline import SELFPLAY_EACH, pipeline_of
+from webapp.insights.selectors import studies_to_compare, tour_study
+from webapp.insights.stopping import stopping_line
 from webapp.jobs.models import State
 from webapp.jobs.services.fits import analysis_start
 from webapp.jobs.services.jobs import jobs_settle

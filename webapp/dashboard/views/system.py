@@ -17,10 +17,10 @@ from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.project_scope import USUAL_PROJECT, active_project
 from webapp.core.rights import Right, may
-from webapp.dashboard.bots import troubled_bots
 from webapp.dashboard.forms import TokenForm
 from webapp.dashboard.navigation import Link, form_view, page, post_view, read_view
-from webapp.dashboard.system import alert_rows, retention_rows, system_now
+from webapp.insights.bots import troubled_bots
+from webapp.insights.system import alert_rows, retention_rows, system_now
 from webapp.operating.incidents import alert_try
 from webapp.studies.privacy.retention import WITHDRAWN_IDS_KEPT
 from webapp.transfer.job_files import EXPORTS_KEPT, UPLOADS_KEPT

@@ -19,12 +19,7 @@ from webapp.conversations.selectors import synthetic_count
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.forms import BotColumnsForm, FormulaForm
-from webapp.dashboard.narrative.comparisons import powered_section, predictor_title
-from webapp.dashboard.narrative.phrases import Section
-from webapp.dashboard.narrative.raters import answers_section
-from webapp.dashboard.narrative.trajectories import point_table
 from webapp.dashboard.navigation import form_view, read_view
-from webapp.dashboard.report_sections import SECTIONS, Choice, FoldedSection
 from webapp.dashboard.views.studies import (
     ShownResult,
     analysis_key,
@@ -33,6 +28,11 @@ from webapp.dashboard.views.studies import (
     stored_result,
     study_page,
 )
+from webapp.insights.narrative.comparisons import powered_section, predictor_title
+from webapp.insights.narrative.phrases import Section
+from webapp.insights.narrative.raters import answers_section
+from webapp.insights.narrative.trajectories import point_table
+from webapp.insights.report_sections import SECTIONS, Choice, FoldedSection
 from webapp.ratings.selectors import BotInfo, study_bots
 from webapp.results.cache import AnalysisKey, result_at_hand
 from webapp.results.study_data import StudyFrame

@@ -9,8 +9,8 @@ import pytest
 
 from evaluation.metrics.registry import metric_get
 from webapp.conversations.models import Conversation
-from webapp.dashboard.narrative.phrases import Section
-from webapp.dashboard.report_sections import SECTIONS
+from webapp.insights.narrative.phrases import Section
+from webapp.insights.report_sections import SECTIONS
 from webapp.jobs.models import MetricResult, MetricVersion
 from webapp.results.compute import PARTS
 from webapp.results.study_data import StudyData, study_data, study_frame

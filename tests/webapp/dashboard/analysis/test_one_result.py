@@ -24,10 +24,10 @@ from evaluation.number_format import figure, percent, probability, share, span
 from tests.webapp.dashboard.analysis.conftest import section_of
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
-from webapp.dashboard.narrative.hybrid import hybrid_view
-from webapp.dashboard.narrative.phrases import glossary_terms
 from webapp.dashboard.render import latex_text, markdown_text
-from webapp.dashboard.selectors import study_cards
+from webapp.insights.narrative.hybrid import hybrid_view
+from webapp.insights.narrative.phrases import glossary_terms
+from webapp.insights.selectors import study_cards
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import HybridFit, SelfPlayConversation, SelfPlayRun
 from webapp.jobs.selectors.jobs import jobs_unfinished

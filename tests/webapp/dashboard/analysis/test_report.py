@@ -23,9 +23,9 @@ from evaluation.number_format import figure, percent, share, span
 from tests.builders import make_study
 from tests.webapp.dashboard.analysis.conftest import TABLE
 from tests.webapp.dashboard.analysis.test_one_result import text_of
-from webapp.dashboard.charts.figure import Cell, Header, PageTable
-from webapp.dashboard.narrative.phrases import number_cell, span_cell
 from webapp.dashboard.render import table_csv
+from webapp.insights.charts.figure import Cell, Header, PageTable
+from webapp.insights.narrative.phrases import number_cell, span_cell
 from webapp.jobs.models import HybridFit
 from webapp.ratings.models import Rating
 from webapp.results.cache import compute_part, made_dump, made_load

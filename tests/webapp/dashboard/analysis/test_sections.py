@@ -20,11 +20,11 @@ from tests.builders import make_study
 from tests.markup import flat
 from tests.webapp.dashboard.analysis.conftest import records, section_of
 from webapp.bots.models import BotVersion
-from webapp.dashboard.charts.figure import PageTable
-from webapp.dashboard.narrative.comparisons import planning_table
-from webapp.dashboard.narrative.phrases import Section
-from webapp.dashboard.narrative.trajectories import point_table
 from webapp.dashboard.views import why
+from webapp.insights.charts.figure import PageTable
+from webapp.insights.narrative.comparisons import planning_table
+from webapp.insights.narrative.phrases import Section
+from webapp.insights.narrative.trajectories import point_table
 from webapp.jobs.models import Job
 from webapp.results import cache
 from webapp.results.cache import AnalysisKey

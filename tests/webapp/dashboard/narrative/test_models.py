@@ -26,14 +26,14 @@ from evaluation.stats.power import PairPlan
 from tests.architecture.source import modules
 from tests.builders import frame_of
 from tests.evaluation.hybrid.test_verdict import BETTER, UNKNOWN, WORSE, evidence, verdict
-from webapp.dashboard.narrative.hybrid import HybridView, hybrid_view, target_in_words
-from webapp.dashboard.narrative.hybrid_verdict import caution_sentences, verdict_text
-from webapp.dashboard.narrative.models import models_section
-from webapp.dashboard.narrative.phrases import NamedTable, Section, reason_text
-from webapp.dashboard.narrative.raters import raters_section
-from webapp.dashboard.narrative.reasons import FRAGMENTS
-from webapp.dashboard.narrative.trajectories import trajectories_section, verdict_sentence
-from webapp.dashboard.narrative.verdicts import overall_verdict, pair_counts_sentence, pair_verdict, ranking_verdicts
+from webapp.insights.narrative.hybrid import HybridView, hybrid_view, target_in_words
+from webapp.insights.narrative.hybrid_verdict import caution_sentences, verdict_text
+from webapp.insights.narrative.models import models_section
+from webapp.insights.narrative.phrases import NamedTable, Section, reason_text
+from webapp.insights.narrative.raters import raters_section
+from webapp.insights.narrative.reasons import FRAGMENTS
+from webapp.insights.narrative.trajectories import trajectories_section, verdict_sentence
+from webapp.insights.narrative.verdicts import overall_verdict, pair_counts_sentence, pair_verdict, ranking_verdicts
 from webapp.ratings.selectors import BotInfo
 from webapp.results.compute import StudyTrajectories
 

@@ -18,7 +18,7 @@ from tests.webapp.results.conftest import study  # noqa: F401
 from webapp.core.errors import Refused
 from webapp.core.logs import redact_tokens
 from webapp.core.rights import Right
-from webapp.dashboard.report_document import (
+from webapp.insights.report_document import (
     CHANGES_SECTION,
     Chapter,
     Document,
@@ -29,8 +29,8 @@ from webapp.dashboard.report_document import (
     share_headline,
     with_changes,
 )
-from webapp.dashboard.report_files import report_ask, report_newest, report_path, report_read, reports_of
-from webapp.dashboard.report_paper import _r
+from webapp.insights.report_files import report_ask, report_newest, report_path, report_read, reports_of
+from webapp.insights.report_paper import _r
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.ratings.models import Rating

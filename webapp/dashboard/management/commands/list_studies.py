@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from webapp.core.management.base import ConfabCommand
-from webapp.dashboard.live_progress import now_rounded
-from webapp.dashboard.selectors import study_rows
-from webapp.dashboard.stopping import StoppingLine, stopping_line
+from webapp.insights.live_progress import now_rounded
+from webapp.insights.selectors import study_rows
+from webapp.insights.stopping import StoppingLine, stopping_line
 from webapp.studies.models import OrderState, Study
 
 

@@ -12,7 +12,7 @@ from chatbots.text import quote
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.core.project_disk import MB
 from webapp.core.projects import project_by_key, project_create, project_limit, projects_all
-from webapp.dashboard.project_usage import ProjectUsage, project_usage
+from webapp.insights.project_usage import ProjectUsage, project_usage
 
 
 class Command(ConfabCommand):

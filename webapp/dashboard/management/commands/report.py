@@ -17,10 +17,10 @@ from evaluation.analysis.formula_model import KINDS
 from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.dashboard.render import report_html
-from webapp.dashboard.report_document import CHANGES_SECTION, with_changes
-from webapp.dashboard.report_files import report_before, report_state
-from webapp.dashboard.report_paper import LIKE, paper_report
-from webapp.dashboard.report_sections import pair_report, report_of, report_steps
+from webapp.insights.report_document import CHANGES_SECTION, with_changes
+from webapp.insights.report_files import report_before, report_state
+from webapp.insights.report_paper import LIKE, paper_report
+from webapp.insights.report_sections import pair_report, report_of, report_steps
 from webapp.jobs.management.command_line import study_named
 from webapp.jobs.selectors.selfplay import run_by_id
 from webapp.ratings.selectors import study_bots

@@ -20,8 +20,8 @@ from webapp.core.pages import server_address
 from webapp.core.rights import Right
 from webapp.dashboard.builder.base import Plan
 from webapp.dashboard.builder.checklist import findings_of, stops
-from webapp.dashboard.narrative.phrases import listed
 from webapp.dashboard.navigation import form_view, page, post_view, read_view
+from webapp.insights.narrative.phrases import listed
 from webapp.jobs.services.jobs import job_create
 from webapp.studies.lifecycle import study_archive, study_delete, study_import, study_loss, study_participants
 from webapp.studies.models import Study

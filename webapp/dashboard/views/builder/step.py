@@ -17,7 +17,6 @@ from django.urls import reverse
 from chatbots.registry import title_of
 from webapp.core.pages import staff_refusal
 from webapp.core.rights import Right, may, may_see_codes
-from webapp.dashboard import selectors
 from webapp.dashboard.builder.attention_checks import ChecksStep
 from webapp.dashboard.builder.base import BuildStep, Plan, preview_of
 from webapp.dashboard.builder.checklist import CheckStep
@@ -30,6 +29,7 @@ from webapp.dashboard.builder.sittings import SittingsStep
 from webapp.dashboard.navigation import form_view, page, read_view, study_of
 from webapp.dashboard.recruitment import participant_link, walk_link
 from webapp.dashboard.views.builder.lifecycle import opening
+from webapp.insights import selectors
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.versions import EditedMeanwhile, state_of

@@ -1,0 +1,136 @@
+"""Tables of judges compared with participants, from stored JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from evaluation.number_format import percent
+from webapp.insights.charts.figure import Cell
+from webapp.insights.narrative.phrases import (
+    NamedTable,
+    count_cell,
+    declared_table,
+    number_cell,
+    p_cell,
+    reason_text,
+    share_cell,
+    span_cell,
+)
+
+Row = Mapping[str, Any]
+BIASES = {"place": "First place", "length": "Length", "markup": "Markup", "family": "Own model family, points"}
+VERDICTS = {"may": "yes", "may not": "no", "unknown": "not known"}
+SOURCES = {"people": "without human ratings", "extra": "in the run"}
+
+
+def judges_table(result: Row) -> NamedTable:
+    """Return the table with a row for each judge."""
+    return declared_table(
+        "judges",
+        "Comparison of judges",
+        result["judges"],
+        ("Judge", lambda judge: Cell(judge["title"])),
+        ("Can replace a rater", lambda judge: Cell(VERDICTS[judge["verdict"]])),
+        ("Scored", lambda judge: count_cell(judge["n"])),
+        (
+            "Share of rated items",
+            lambda judge: share_cell(judge["n_scored"] / judge["n_rated"] if judge.get("n_rated") else None),
+        ),
+        ("Rated items needed", lambda judge: count_cell(judge["alternative_test"].get("n_needed"))),
+        (["Agreement", "Agreement, 95 %"], lambda judge: _estimate(judge["agreement"])),
+        (["Winning rate", "Advantage"], lambda judge: _of_test(judge["alternative_test"])),
+        *(([title, f"{title}, 95 %"], _bias(name)) for name, title in BIASES.items()),
+        (["Same on repetition", "Same, 95 %"], _consistency),
+        ("Cost per 1,000", lambda judge: number_cell(judge["cost_per_1000"], 2, "price unknown")),
+        ("Seconds per 1,000", lambda judge: number_cell(judge["seconds_per_1000"], 0)),
+        ("Model", lambda judge: Cell(judge["model"])),
+        ("Prompt", lambda judge: Cell(judge["prompt"][:8])),
+        method=(
+            "Agreement: Spearman’s coefficient with the mean rating, or Krippendorff’s alpha on a two-point scale. "
+            "Winning rate: share of raters that the judge can replace according to the alternative-annotator test; "
+            ".5 is needed. Advantage: share of instances where it agrees with the other raters at least as well as a "
+            "rater does. Biases: preference for the first position; partial rank correlations with length and "
+            "markup, controlling for human ratings; score minus rating for models of its own family. Prompt: version "
+            "of the prompt."
+        ),
+    )
+
+
+def _estimate(estimate: Row, *, shares: bool = True) -> list[Cell]:
+    cell, reason = share_cell if shares else number_cell, estimate.get("reason", "")
+    return [
+        cell(estimate["value"], 2, reason),
+        span_cell(estimate["low"], estimate["high"], shares=shares, reason=reason),
+    ]
+
+
+def _bias(name: str) -> Callable[[Row], list[Cell]]:
+    return lambda judge: _estimate(judge["biases"][name], shares=name != "family")
+
+
+def _of_test(test: Row) -> list[Cell]:
+    return [share_cell(test[name], 2, test.get("reason", "")) for name in ("winning_rate", "advantage")]
+
+
+def _consistency(judge: Row) -> list[Cell]:
+    estimate = judge["consistency"]["same"] if judge["consistency"] else {"mean": None, "low": None, "high": None}
+    return _estimate({**estimate, "value": estimate["mean"], "reason": judge["consistency_reason"]})
+
+
+def detail_tables(result: Row) -> list[NamedTable]:
+    """Return the tables of details: raters, confusion, effective number."""
+    judges = result["judges"]
+    raters = declared_table(
+        "raters",
+        "Alternative-annotator test by rater",
+        [(judge["title"], rater) for judge in judges for rater in judge["alternative_test"]["annotators"]],
+        ("Judge", lambda row: Cell(row[0])),
+        ("Rater", lambda row: Cell(row[1]["annotator"])),
+        ("Instances", lambda row: count_cell(row[1]["n"])),
+        ("Judge at least as good", lambda row: share_cell(row[1]["advantage"])),
+        ("p, corrected", lambda row: p_cell(row[1]["q"], row[1].get("reason", ""))),
+        method=(
+            "p of the hypothesis that the judge is worse than this rater by at least ε. The judge wins at .05 or less."
+        ),
+    )
+    confusion = declared_table(
+        "confusion",
+        "Human ratings and judge scores",
+        [
+            (judge["title"], human_point, its, n)
+            for judge in judges
+            for human_point, counts in zip(judge["confusion"]["points"], judge["confusion"]["counts"], strict=True)
+            for its, n in zip(judge["confusion"]["points"], counts, strict=True)
+            if n
+        ],
+        ("Judge", lambda row: Cell(row[0])),
+        ("Human rating", lambda row: number_cell(row[1], 0)),
+        ("Nearest point of the judge", lambda row: number_cell(row[2], 0)),
+        ("Ratings", lambda row: count_cell(row[3])),
+    )
+    worth = declared_table(
+        "worth",
+        "Gain from judge scores",
+        [
+            (judge["title"], SOURCES[source], bot or "–", row)
+            for judge in judges
+            for source, means in judge["worth"].items()
+            for bot, row in means["bots"].items()
+        ],
+        ("Judge", lambda row: Cell(row[0])),
+        ("Instances without a rating", lambda row: Cell(row[1])),
+        ("Bot", lambda row: Cell(row[2])),
+        ("Mean rating", lambda row: number_cell(row[3]["ratings_mean"])),
+        ("90 %", lambda row: span_cell(row[3]["ratings_low"], row[3]["ratings_high"])),
+        ("With the judge", lambda row: number_cell(row[3]["mean"], 2, reason_text(row[3].get("reason")))),
+        ("With the judge, 90 %", lambda row: span_cell(row[3]["low"], row[3]["high"])),
+        ("Ratings saved", lambda row: Cell(percent(row[3]["saved"]), raw=(row[3]["saved"],))),
+        ("Shift, standard errors", lambda row: number_cell(row[3]["shift"], 1)),
+        method=" ".join(means["sentence"] for judge in judges for means in judge["worth"].values())
+        + (
+            " Prediction-powered means (PPI++) are valid if rated and unrated instances come from the same "
+            "population. A shift beyond ±2.5 indicates that they do not, for example with simulated chats."
+        ),
+    )
+    return [table for table in (raters, confusion, worth) if table.table.rows]

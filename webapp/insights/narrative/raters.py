@@ -1,0 +1,258 @@
+"""Raters' agreement, use of the scale, and flags, in words and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from evaluation.analysis.agreement import AgreementCoefficient, RaterAgreement
+from evaluation.analysis.answers import DimensionAnswers
+from evaluation.analysis.raters import OwnScales, RaterAnalysis, Screening
+from evaluation.data.ratings import RatingDimension
+from evaluation.number_format import digits_for, figure, percent, share, span
+from evaluation.stats.constants import RATING_LEVEL
+from evaluation.stats.rater_filters import RaterVerdict
+from webapp.insights.charts.distributions import answers_figure
+from webapp.insights.charts.figure import Cell
+from webapp.insights.narrative import phrases
+from webapp.insights.narrative.phrases import (
+    NamedTable,
+    Section,
+    count_cell,
+    declared_table,
+    mean_cells,
+    named_cell,
+    number_cell,
+    reason_text,
+)
+from webapp.results.study_data import StudyFrame
+from webapp.studies.protocols.base import get_protocol
+
+_RULES = {
+    "flat": "The same answer to all questions",
+    "narrow": "Hardly any variation",
+    "disagrees": "Disagrees with the other raters",
+    "too_fast": "Faster than reading allows",
+    "contradicts": "Agrees with opposite statements",
+    "control": "Control not rated lower",
+}
+
+
+_COEFFICIENTS = {
+    "alpha_ordinal": "Krippendorff’s α, ordinal",
+    "alpha_interval": "Krippendorff’s α, interval",
+    "icc_mean": "ICC(k), their mean",
+    "fleiss": "Fleiss’ κ",
+    "gwet": "Gwet’s AC",
+    "cohen": "Cohen’s κ, linear weights",
+}
+
+
+def raters_section(frame: StudyFrame, analysis: RaterAnalysis, *, names: bool = True) -> Section:
+    """Return agreement, scores on each rater's own scale and rater filters.
+
+    Args:
+        names: whether to list flagged raters individually (a report has only their number).
+    """
+    section = Section("raters", "Raters")
+    section.lead.extend(agreement_sentences(frame, analysis.agreement))
+    section.tables.append(agreement_table(frame, analysis.agreement))
+    if analysis.own_scales.reason is not None:
+        section.missing.append(f"Scores on each rater’s own scale: {reason_text(analysis.own_scales.reason)}.")
+    else:
+        section.lead.append(_own_sentence(analysis.own_scales))
+        section.tables.append(_own_table(frame, analysis.own_scales))
+    if analysis.screening.reason is not None:
+        section.missing.append(f"Rater filters: {reason_text(analysis.screening.reason)}.")
+        return section
+    section.lead.append(_screening_sentence(analysis.screening))
+    section.conclusion = section.lead[-1]
+    section.tables.append(_rules_table(analysis.screening))
+    if analysis.screening.flagged:
+        section.tables.append(_unflagged_table(frame, analysis.screening))
+        if names:
+            section.tables.append(_flagged(frame, analysis.screening.flagged))
+    return section
+
+
+def answers_section(
+    frame: StudyFrame, answers: DimensionAnswers, dimension: RatingDimension, link: Callable[[str, str], str]
+) -> Section:
+    """Return the section on the answers to a question.
+
+    It shows their distribution, and differences between raters of the same conversation.
+
+    Args:
+        link: address of the conversations of a bot with an answer.
+    """
+    section = Section("agreement", "Answers and agreement")
+    each, shared = _thing(frame), answers.shared
+    format_count = phrases.items_text if each == "item" else phrases.conversations_text
+    if shared.n_conversations:
+        section.lead += [
+            f"Two raters of the same {each} differ by {figure(shared.difference)} points of {dimension.title.lower()} "
+            f"on average, and two random ratings by {figure(shared.by_chance)}.",
+            f"Rated by several raters: {format_count(shared.n_conversations)}.",
+        ]
+    else:
+        section.missing.append(f"Every {each} has only one rater, so raters cannot be compared.")
+    section.figures.append(answers_figure(answers, dimension, frame.bots, link))
+    return section
+
+
+def _thing(frame: StudyFrame) -> str:
+    return "item" if get_protocol(frame.study).judges_items else "conversation"
+
+
+def agreement_table(frame: StudyFrame, agreement: RaterAgreement) -> NamedTable:
+    """Return the applicable coefficients for each dimension, and reasons for the others."""
+    questions = {dimension.key: dimension for dimension in frame.all_dimensions}
+    titles = {key: dimension.title for key, dimension in questions.items()}
+    note = "0 is chance agreement, 1 is full agreement. Gwet’s AC does not drop when nearly all answers are equal."
+    if not get_protocol(frame.study).judges_items:
+        note += (
+            " Each rater had a different chat with the bot, so agreement about bots is lower than agreement about "
+            "the same chat would be."
+        )
+    return declared_table(
+        "agreement",
+        "Rater agreement",
+        agreement.coefficients,
+        (
+            "Dimension",
+            lambda coefficient: Cell(
+                titles[coefficient.dimension],
+                frame.disputed_link(questions[coefficient.dimension])
+                if coefficient.about != "bot" and coefficient.found.n_items
+                else "",
+            ),
+        ),
+        ("Coefficient", lambda coefficient: Cell(_coefficient_name(coefficient))),
+        (
+            "Agreement about",
+            lambda coefficient: Cell(f"the same {'bot' if coefficient.about == 'bot' else _thing(frame)}"),
+        ),
+        (("Value", "95 %"), lambda coefficient: mean_cells(coefficient.found, attribute="value", shares=True)),
+        ("Items", lambda coefficient: count_cell(coefficient.found.n_items)),
+        ("Ratings", lambda coefficient: count_cell(coefficient.found.n_ratings)),
+        method=(
+            "95 % intervals over items by the jackknife, for a median by resampling, for intraclass correlations by "
+            "the F distribution."
+        ),
+        note=note,
+    )
+
+
+def _coefficient_name(coefficient: AgreementCoefficient) -> str:
+    """Return the coefficient's name."""
+    if coefficient.code == "icc_one":
+        return f"ICC(1), one {'rater' if coefficient.about == 'bot' else 'rating'}"
+    median = f"Cohen’s κ, linear weights, median of {phrases.pairs_text(coefficient.n_pairs)}"
+    return _COEFFICIENTS.get(coefficient.code, median)
+
+
+def agreement_sentences(frame: StudyFrame, agreement: RaterAgreement) -> list[str]:
+    """Compose sentences on raters' agreement.
+
+    On the same conversation, or otherwise on the bots.
+    """
+    same, name, thing = agreement.same_conversation, frame.headline.title.lower(), _thing(frame)
+    if same.value is not None:
+        ends = span(same.low, same.high, shares=True)
+        return [f"Raters of the same {thing} agree on {name} by Krippendorff’s α = {share(same.value)} {ends}."]
+    sentences = [f"Agreement on single {thing}s is undefined, because hardly any has several raters."]
+    single, many = agreement.one_rater, agreement.reliability_of_bots
+    if single.value is not None and many.value is not None:
+        sentences.append(
+            f"For the bots, a single rating of {name} has a reliability of {share(single.value)} "
+            f"{span(single.low, single.high, shares=True)}. The mean over all raters of a bot has {share(many.value)}."
+        )
+    return sentences
+
+
+def _own_sentence(own_scales: OwnScales) -> str:
+    rho = own_scales.order.r if own_scales.order is not None else None
+    if rho is None:
+        order = "the order of the bots cannot be compared."
+    elif rho > 0.9999:
+        order = "the bots are in the same order."
+    else:
+        order = f"the bots are in {'nearly the same' if rho > 0.8 else 'a different'} order (ρ = {share(rho)})."
+    return (
+        f"{phrases.raters_text(own_scales.n_raters)} gave at least {own_scales.least} ratings ({own_scales.n_used:,} "
+        f"of {own_scales.n_ratings:,}). On their own scales, {order}"
+    )
+
+
+def _own_table(frame: StudyFrame, own_scales: OwnScales) -> NamedTable:
+    digits = digits_for(frame.headline.low, frame.headline.high)
+    return declared_table(
+        "zscores",
+        "Standardised within raters",
+        own_scales.bots,
+        ("Bot", lambda bot: named_cell(frame.bots, bot.bot)),
+        ("Mean", lambda bot: number_cell(bot.mean, digits)),
+        (("z-score", percent(RATING_LEVEL)), lambda bot: mean_cells(bot.own)),
+        ("n", lambda bot: count_cell(bot.own.n)),
+        method=(
+            "Each rating minus the rater’s mean, divided by the rater’s standard deviation; raters with at least "
+            f"{own_scales.least} ratings. Mean over the dimensions."
+        ),
+        note=f"Excluded, mostly because of fewer ratings: {phrases.raters_text(own_scales.n_left_out)}.",
+    )
+
+
+def _screening_sentence(screening: Screening) -> str:
+    n = f"{len(screening.flagged):,} of {phrases.raters_text(screening.n_raters)}"
+    return f"Rater filters would flag {n}. No results on this page exclude any rater."
+
+
+def _rules_table(screening: Screening) -> NamedTable:
+    return declared_table(
+        "filters",
+        "Results of the rater filters",
+        screening.rules,
+        ("Rule", lambda rule: Cell(_RULES.get(rule.rule, rule.rule))),
+        ("Flagged", lambda rule: count_cell(rule.n_flagged)),
+        ("Passed", lambda rule: count_cell(rule.n_passed)),
+        (
+            "Not applicable",
+            lambda rule: Cell(f"{rule.n_undecided:,}", reason=reason_text(rule.reason), raw=(rule.n_undecided,)),
+        ),
+        ("Threshold", lambda rule: Cell(f"{rule.threshold:.2g}", raw=(rule.threshold,))),
+        method=(
+            f"One rule is enough to flag a rater. The rules apply from {screening.least_conversations} conversations "
+            f"or {screening.least_bots} bots."
+        ),
+        note=(
+            "Choose the rules before looking at results. Excluding raters because of their opinions of the bots can "
+            "produce any result."
+        ),
+    )
+
+
+def _unflagged_table(frame: StudyFrame, screening: Screening) -> NamedTable:
+    """Return the bots' means with and without the flagged raters."""
+    digits = digits_for(frame.headline.low, frame.headline.high)
+    return declared_table(
+        "unflagged",
+        "Results without the flagged raters",
+        screening.bots,
+        ("Bot", lambda bot: named_cell(frame.bots, bot.bot)),
+        ("All raters", lambda bot: number_cell(bot.mean, digits)),
+        ("n", lambda bot: count_cell(bot.n)),
+        (("Without flagged raters", percent(RATING_LEVEL)), lambda bot: mean_cells(bot.kept, digits)),
+        ("n", lambda bot: count_cell(bot.kept.n)),
+        ("Flagged raters only", lambda bot: number_cell(bot.flagged, digits, "no ratings by flagged raters")),
+        ("n", lambda bot: count_cell(bot.n_flagged)),
+    )
+
+
+def _flagged(frame: StudyFrame, flagged: Sequence[RaterVerdict]) -> NamedTable:
+    return declared_table(
+        "flagged",
+        "Raters flagged by the filters",
+        flagged,
+        ("Rater", lambda verdict: Cell(verdict.rater[:8], frame.mean_link(frame.headline, rater=verdict.rater))),
+        ("Ratings", lambda verdict: count_cell(verdict.n)),
+        ("Reason", lambda verdict: Cell("; ".join(reason_text(reason) for reason in verdict.reasons))),
+    )
