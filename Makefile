@@ -90,6 +90,7 @@ ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_researc
   webapp/core/test_project_walls.py \
   webapp/core/test_restore_killed.py webapp/core/test_unstorable.py webapp/dashboard/test_conversation_list.py \
   webapp/dashboard/test_export_files.py webapp/dashboard/test_form_lengths.py webapp/dashboard/test_pages.py \
+  webapp/insights/test_live_numbers.py \
   webapp/jobs/test_claims.py webapp/jobs/test_jobs.py webapp/jobs/test_metrics.py webapp/jobs/test_selfplay.py \
   webapp/jobs/test_simulation.py webapp/jobs/test_worker.py webapp/operating/test_alerting.py \
   webapp/participant/test_best_worst.py webapp/participant/test_chat_images.py \

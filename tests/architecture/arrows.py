@@ -15,10 +15,10 @@ WEB_LIBRARIES = {"django", "channels", "celery", "kombu", "environ", "csp", "axe
 # An app imports only apps before it.
 APPS = (
     *("core", "audit", "bots", "studies", "conversations", "ratings", "jobs", "search", "results", "transfer"),
-    *("pay", "operating", "participant", "dashboard", "api"),
+    *("pay", "operating", "insights", "participant", "dashboard", "api"),
 )
-# The API tells what the dashboard's selectors find; it knows none of its doors, and raters' pages know neither.
-STRANGERS = ({"participant", "dashboard"}, {"participant", "api"})
+# The three front ends do not know each other.
+STRANGERS = ({"participant", "dashboard"}, {"participant", "api"}, {"dashboard", "api"})
 # Modules that only wire the rest together: they import any app, and no app imports them.
 WIRING = {
     "webapp.asgi",
@@ -28,6 +28,8 @@ WIRING = {
     "webapp.settings",
     "webapp.urls",
 }
+# `insights` says what results mean, for every front end; pages, forms and requests are theirs.
+PAGES = ("django.forms", "django.http", "django.shortcuts", "django.template", "django.utils.html", "django.views")
 # An app's doors are its own.
 DOORS = {"views", "consumers", "tasks", "admin", "urls", "routing"}
 
@@ -50,6 +52,8 @@ def breaches(module: Module) -> Iterator[str]:
             yield f"{at}: the product must not import its tests ({imported.name})"
         if package != "webapp" and target in WEB_LIBRARIES:
             yield f"{at}: {package} must not know {target}"
+        if app == "insights" and any(f"{imported.name}.".startswith(f"{page}.") for page in PAGES):
+            yield f"{at}: insights makes no pages and must not import {imported.name}"
         # Tasks and what sends them have to know Confab's Celery, or a web process would send elsewhere.
         is_door = module.name.endswith((".tasks", ".queue"))
         binds_task = is_door and imported.name == "webapp.celery.app"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.architecture.arrows import APPS, breaches, is_wiring
+from tests.architecture.arrows import APPS, DOORS, breaches, is_wiring
 from tests.architecture.source import ROOT, modules, parse
 
 
@@ -18,6 +18,19 @@ def test_no_import_points_the_wrong_way() -> None:
 def test_every_app_has_its_place_in_the_order() -> None:
     apps = {path.parent.name for path in (ROOT / "webapp").glob("*/apps.py")}
     assert apps == set(APPS)
+
+
+def test_insights_has_no_pages() -> None:
+    folder = ROOT / "webapp" / "insights"
+    pages = [
+        *folder.rglob("templates"),
+        *folder.rglob("static"),
+        *folder.rglob("templatetags"),
+        *folder.rglob("*.html"),
+    ]
+    assert pages == []
+    doors = [module.where for module in modules("webapp.insights") if DOORS.intersection(module.name.split("."))]
+    assert doors == []
 
 
 def test_every_module_of_webapp_belongs_to_an_app_or_is_wiring() -> None:
@@ -38,6 +51,10 @@ def test_every_module_of_webapp_belongs_to_an_app_or_is_wiring() -> None:
         ("webapp.bots.x", "from webapp.studies.models import Study"),
         ("webapp.bots.x", "def late():\n    import webapp.studies.models"),
         ("webapp.dashboard.x", "from webapp.participant.access import owner"),
+        ("webapp.api.x", "from webapp.dashboard.navigation import TABS"),
+        ("webapp.insights.x", "from webapp.dashboard.filters import MARK"),
+        ("webapp.insights.x", "from django.shortcuts import render"),
+        ("webapp.insights.x", "from django.template.loader import render_to_string"),
         ("webapp.ratings.x", "from webapp.core.views import healthz"),
         ("webapp.ratings.x", "from webapp.core import views"),
         ("webapp.core.x", "import webapp.asgi"),

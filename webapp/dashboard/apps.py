@@ -1,12 +1,13 @@
-"""App configuration: registers job kinds, and removes reports.
+"""App configuration: registers the page of reports."""
 
-Reports are removed with their study, and when a participant is erased.
-"""
+from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
+
+if TYPE_CHECKING:
+    from webapp.insights.report_document import Document
 
 
 class DashboardConfig(AppConfig):
@@ -14,28 +15,13 @@ class DashboardConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from django.db.models.signals import post_delete
+        from webapp.insights.report_page import register_report_page
 
-        from webapp.jobs.kinds.base import kinds
-        from webapp.jobs.models import Job
-        from webapp.studies.privacy import erasure_follow
-
-        kinds.look_into("webapp.insights.kinds")
-        erasure_follow(_forget_reports)
-        post_delete.connect(_remove_file, sender=Job)
+        register_report_page(_render_report)
 
 
-def _forget_reports(studies: Collection[int]) -> None:
+def _render_report(document: Document) -> str:
     # Importing the analysis would take a third of a command's start-up time.
-    from webapp.insights.report_files import reports_forget
+    from webapp.dashboard.render import report_html
 
-    reports_forget(studies)
-
-
-def _remove_file(instance: Any, **_: Any) -> None:
-    """Remove the file of a report whose row is deleted."""
-    from webapp.core.clean_up import clean_up_on_commit
-    from webapp.insights.report_files import CLEAN_UP, KIND
-
-    if instance.kind == KIND:
-        clean_up_on_commit(CLEAN_UP, instance.pk)
+    return report_html(document)

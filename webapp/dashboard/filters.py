@@ -17,8 +17,8 @@ from urllib.parse import urlencode
 from django.http import Http404, HttpRequest, QueryDict
 
 from chatbots.registry import UnknownName
-from webapp.core.language import plural
-from webapp.ratings.flag_selectors import FlagExclusions, flag_counts, flags_state, left_out_counts, without_read
+from webapp.insights.data_quality import left_out_words
+from webapp.ratings.flag_selectors import flag_counts, flags_state, left_out_counts, without_read
 from webapp.ratings.flags.base import flag_kinds
 from webapp.results.refresh import refresh_flags
 from webapp.search.fields import Number, Numbers, QueryTerm, Unreadable, line_of, terms_of
@@ -330,18 +330,3 @@ def exclusion_notice(request: HttpRequest, study: Study) -> ExclusionNotice | No
         kept_params=kept_params,
         is_current=is_current,
     )
-
-
-def left_out_words(exclusions: FlagExclusions) -> str:
-    """Compose a sentence on the number of excluded participants, by flag."""
-    flags = ", ".join(f"{title} ({n})" for title, n in exclusions.by_flag)
-    people = plural(exclusions.n_people, "person is", "people are")
-    return f"{exclusions.n_left_out} of {exclusions.n_people} {people} excluded: {flags}."
-
-
-def left_out_sentence(study: Study, excluded_flags: Sequence[str]) -> str:
-    """Describe in a report who is excluded; empty if nobody is."""
-    if not excluded_flags:
-        return ""
-    words = left_out_words(left_out_counts(study, excluded_flags))
-    return f"{words} Participants with several flags are counted under each."

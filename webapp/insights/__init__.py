@@ -1,1 +1,1 @@
-"""What is said of results: leaderboard, sentences, charts, report, benchmark and live numbers, without pages."""
+"""Meaning of results, without pages: leaderboard, sentences, charts, report, benchmark and live numbers."""

@@ -5,7 +5,7 @@ Every list takes few queries.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -16,10 +16,11 @@ from chatbots.registry import title_of
 from evaluation.analysis.agreement import OwnAgreement
 from evaluation.number_format import result_load
 from webapp.conversations.models import Conversation, DistressMark, ReplyMark, ReplyReport, Turn
+from webapp.core.language import plural
 from webapp.insights.narrative.phrases import reason_text
 from webapp.ratings.attention_results import STATISTIC_NAME
 from webapp.ratings.check_kinds import CHECK_KINDS
-from webapp.ratings.flag_selectors import flag_counts
+from webapp.ratings.flag_selectors import FlagExclusions, flag_counts, left_out_counts
 from webapp.ratings.flag_store.models import FlagState, TaskFlag
 from webapp.ratings.flags.base import flag_kinds, percent
 from webapp.ratings.selectors import study_dimensions
@@ -263,3 +264,18 @@ def _marked(replies: Q, name: str = "") -> list[Marked]:
         Marked(bot_id, title_of(reply_filters, name), n, withheld, n_replies[bot_id])
         for bot_id, name, n, withheld in rows
     ]
+
+
+def left_out_words(exclusions: FlagExclusions) -> str:
+    """Compose a sentence on the number of excluded participants, by flag."""
+    flags = ", ".join(f"{title} ({n})" for title, n in exclusions.by_flag)
+    people = plural(exclusions.n_people, "person is", "people are")
+    return f"{exclusions.n_left_out} of {exclusions.n_people} {people} excluded: {flags}."
+
+
+def left_out_sentence(study: Study, excluded_flags: Sequence[str]) -> str:
+    """Describe in a report who is excluded; empty if nobody is."""
+    if not excluded_flags:
+        return ""
+    words = left_out_words(left_out_counts(study, excluded_flags))
+    return f"{words} Participants with several flags are counted under each."

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 from django.db.models import Count, Q
-from django.http import HttpRequest
 from markupsafe import Markup
 
 from evaluation.analysis.bot_means import BotMeans
@@ -53,7 +52,6 @@ from webapp.studies.models import Study
 VOTES = "votes"
 """Name of the leaderboard of votes in addresses."""
 STRENGTHS = "strengths"
-_LONGEST_SEED = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,49 +100,6 @@ class BoardParams:
         """
         parts = [*self.parts(*changes), *((name, value) for name, value in changes.items() if value)]
         return f"?{urlencode(parts)}" if parts else "?"
-
-
-def board_params(request: HttpRequest, frame: StudyFrame, *, extra_keys: Sequence[str] = ()) -> BoardParams:
-    """Parse an address's choices; invalid ones are reported and ignored.
-
-    Args:
-        extra_keys: additional measures besides the questions.
-    """
-    wrong = []
-    keys = [*(dimension.key for dimension in frame.all_dimensions), *extra_keys]
-    question = request.GET.get("by", "")
-    if question and question not in keys:
-        wrong.append(f"Unknown question “{question}”. Choose from {', '.join(keys)}.")
-        question = ""
-    chosen: dict[str, list[str]] = {}
-    for name in ("bots", "against"):
-        requested_bots = list(dict.fromkeys(filter(None, request.GET.getlist(name))))
-        unknown = [f"“{bot}”" for bot in requested_bots if bot not in frame.rated_bots]
-        if unknown:
-            known = ", ".join(frame.rated_bots)
-            wrong.append(f"This study has no rated bot {listed(unknown)}. Choose from {known}.")
-        chosen[name] = [bot for bot in requested_bots if bot in frame.rated_bots]
-    if (n := len(chosen["against"])) > 2:
-        names = listed([frame.title(bot) for bot in chosen["against"][:2]])
-        wrong.append(f"{n} bots are selected, but only two can be compared: {names}.")
-    seed = request.GET.get("seed", "1")
-    if not (seed.isascii() and seed.isdigit() and len(seed) <= _LONGEST_SEED):
-        wrong.append(f"“{seed}” is not a valid seed. Use a whole number such as 7.")
-        seed = "1"
-    kept_params = [
-        (name, value)
-        for name in ("failed", "synthetic", "without", "level")
-        if (value := ",".join(request.GET.getlist(name)))
-    ]
-    return BoardParams(
-        question=question if question != keys[0] else "",
-        is_whole=request.GET.get("zoom") == "0",
-        bots=tuple(chosen["bots"]),
-        against=tuple(chosen["against"][:2]),
-        seed=int(seed),
-        kept_params=tuple(kept_params),
-        wrong=tuple(wrong),
-    )
 
 
 @dataclass(frozen=True, slots=True)

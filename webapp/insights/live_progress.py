@@ -23,7 +23,7 @@ from evaluation.stats.means import share_interval
 from webapp.bots.models import Spending
 from webapp.bots.selectors import spending_spent
 from webapp.core.clock import database_now
-from webapp.dashboard.builder.pay import Cost, cost_of
+from webapp.insights.study_plan import Cost, cost_of
 from webapp.pay.submissions import pay_owed
 from webapp.ratings.paired_comparisons import answers_counted
 from webapp.studies.models import LinkCount, Outcome, Study, Task, TaskCount, Whereabouts

@@ -16,10 +16,10 @@ from evaluation.analysis.comparisons import TOO_MANY
 from evaluation.number_format import figure
 from evaluation.stats.sequential import RATERS, THINGS, half_planned
 from webapp.core.language import plural
-from webapp.dashboard.builder.pay import n_wanted
 from webapp.insights.live_bots import LiveBot
 from webapp.insights.narrative.phrases import listed, reason_text, two_digits
 from webapp.insights.narrative.verdicts import equality_clause
+from webapp.insights.study_plan import n_wanted
 from webapp.ratings.selectors import BotInfo, study_bots
 from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.models import OrderState, Study

@@ -14,7 +14,6 @@ from django.urls import reverse
 from evaluation.hybrid.baselines import MIN_BOTS
 from webapp.bots.selectors import bot_name
 from webapp.core.language import plural
-from webapp.dashboard.templatetags.dashboard import in_words
 from webapp.insights.narrative import phrases
 from webapp.insights.narrative.hybrid_verdict import verdict_text
 from webapp.insights.overview import PipelineData, done_at, pipeline_data
@@ -290,7 +289,7 @@ def _taking(seconds: float | None) -> str:
 
     Empty if unknown.
     """
-    return "" if seconds is None else f", about {in_words(seconds)}"
+    return "" if seconds is None else f", about {phrases.duration_text(seconds)}"
 
 
 def _lasted_s(job: JobBase | None) -> float | None:

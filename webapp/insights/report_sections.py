@@ -6,10 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.forms import Form
-
 from webapp.core.clock import database_now
-from webapp.dashboard.filters import left_out_sentence
+from webapp.insights.data_quality import left_out_sentence
 from webapp.insights.narrative import phrases
 from webapp.insights.narrative.comparisons import (
     comparisons_section,
@@ -25,7 +23,7 @@ from webapp.insights.narrative.items import items_section
 from webapp.insights.narrative.methods import methods_section, pair_methods_section
 from webapp.insights.narrative.models import models_section
 from webapp.insights.narrative.pairs import pairs_section, protocols_section
-from webapp.insights.narrative.phrases import NamedTable, Section
+from webapp.insights.narrative.phrases import Section
 from webapp.insights.narrative.raters import raters_section
 from webapp.insights.narrative.realism import realism_section
 from webapp.insights.narrative.trajectories import trajectories_section
@@ -51,44 +49,6 @@ SECTIONS: dict[str, Callable[[StudyFrame, Any], Section]] = {
     "powered": powered_section,
 }
 """Sections by the name of the part, as in `webapp.results.compute.PARTS`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """Choice within a section.
-
-    It has the parameter of the address, its label, and options with the chosen one.
-    """
-
-    name: str
-    label: str
-    options: Sequence[tuple[str, str, bool]]
-
-
-@dataclass(slots=True)
-class FoldedSection:
-    """A folded section of a page of results.
-
-    Attributes:
-        conclusion: one sentence, also shown while it is folded.
-        content: None if collapsed or without a result.
-        waiting: as in `ShownResult`.
-        plan_form, plan: form for planning the next study, and the plan.
-        related_studies: `StudiesBeside`, studies with the same bots.
-        formula_form: form for a model by a formula, also shown without a result.
-    """
-
-    id: str
-    title: str
-    conclusion: str = ""
-    is_open: bool = False
-    content: Section | None = None
-    waiting: dict[str, Any] | None = None
-    choice: Choice | None = None
-    plan_form: Form | None = None
-    plan: NamedTable | None = None
-    related_studies: Any = None
-    formula_form: Form | None = None
 
 
 ResultOf = Callable[[str], Any]

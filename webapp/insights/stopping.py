@@ -14,9 +14,9 @@ from typing import Any
 from evaluation.findings import reason_read
 from evaluation.stats.stopping import FEW_RATERS, FEWEST_RATERS, SHARED_ITEMS, round_people
 from webapp.core.language import plural
-from webapp.dashboard.builder.pay import cost_of
 from webapp.insights.live_progress import completed_tasks, tasks_per_hour
 from webapp.insights.narrative import phrases
+from webapp.insights.study_plan import cost_of
 from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.models import OrderState, Study
 from webapp.studies.recruitment.completion import money_about

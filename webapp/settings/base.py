@@ -194,6 +194,7 @@ INSTALLED_APPS = [
     "webapp.transfer",
     "webapp.pay",
     "webapp.operating",
+    "webapp.insights",
     "webapp.participant",
     "webapp.dashboard",
     "webapp.api",

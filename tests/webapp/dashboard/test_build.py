@@ -29,8 +29,8 @@ from webapp.dashboard.builder.attention_checks import KINDS
 from webapp.dashboard.builder.base import Plan
 from webapp.dashboard.builder.checklist import findings_of, stops
 from webapp.dashboard.builder.forms import section_fields
-from webapp.dashboard.builder.pay import cost_of, reach_of, spread_for
 from webapp.dashboard.views.builder.step import STEPS
+from webapp.insights.study_plan import cost_of, reach_of, spread_for
 from webapp.jobs.models import HybridFit, Job
 from webapp.ratings.selectors import study_ratings
 from webapp.studies.models import Outcome, Study, Task

@@ -37,9 +37,9 @@ from webapp.api.schemas import (
 from webapp.api.schemas_study import DatasheetOut, ReportOut
 from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
-from webapp.dashboard.render import report_html
 from webapp.insights.report_document import Document
 from webapp.insights.report_files import KIND, ReportParams, report_ask, report_newest, report_read, report_state
+from webapp.insights.report_page import report_page as write_report
 from webapp.jobs.models import Job, State
 from webapp.ratings.flag_selectors import without_read
 from webapp.results.cache import AnalysisKey, get_result
@@ -268,7 +268,7 @@ def report_page(
     _job, document = _get_newest_report(study, participant_filter, like, sections)
     record(DOWNLOAD, study, file="report")
     return HttpResponse(
-        report_html(document),
+        write_report(document),
         content_type="text/html; charset=utf-8",
         headers={
             "Content-Disposition": f'attachment; filename="{study.key}-{like or "report"}.html"',

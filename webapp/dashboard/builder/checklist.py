@@ -17,7 +17,8 @@ from webapp.conversations.models import Turn
 from webapp.core.language import plural
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState
 from webapp.dashboard.builder.materials import texts_missing
-from webapp.dashboard.builder.pay import PROLIFIC_LEAST, Cost, cost_of, n_wanted, reach_of
+from webapp.dashboard.builder.pay import PROLIFIC_LEAST
+from webapp.insights.study_plan import Cost, cost_of, n_wanted, reach_of
 from webapp.jobs.selectors.metrics import languages_named
 from webapp.studies.languages import lines_untranslated
 from webapp.studies.models import Outcome, Study, Task

@@ -17,10 +17,12 @@ from evaluation.plots.svg import el
 from webapp.core.language import plural
 from webapp.core.templatetags.icons import icon
 from webapp.insights.charts.figure import FIGURE_PARAM, Cell, PageTable, bot_icon
+from webapp.insights.narrative.phrases import duration_text
 from webapp.insights.narrative.phrases import glossary_terms as shared_terms
 from webapp.jobs.models import Job, JobBase, State
 
 register = template.Library()
+register.filter("in_words", duration_text)
 
 
 @register.simple_block_tag
@@ -152,19 +154,6 @@ def minutes(value: float | timedelta | None) -> str:
     seconds = value.total_seconds() if isinstance(value, timedelta) else value
     seconds_total = round(seconds)
     return f"{seconds_total // 60}:{seconds_total % 60:02d}"
-
-
-@register.filter
-def in_words(seconds: float | None) -> str:
-    """Write a rough duration, such as `4 minutes`."""
-    if seconds is None:
-        return "–"
-    if seconds < 90:
-        return plural(round(seconds), "%(n)d second", "%(n)d seconds") % {"n": round(seconds)}
-    n = round(seconds / 60)
-    if n < 120:
-        return plural(n, "%(n)d minute", "%(n)d minutes") % {"n": n}
-    return f"{seconds / 3600:.1f} hours"
 
 
 @register.filter

@@ -23,6 +23,7 @@ from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.rights import Right, may
 from webapp.dashboard.filters import apply_flag_filter, requested_flags
+from webapp.dashboard.folded_sections import FoldedSection
 from webapp.dashboard.forms import ExportForm, PackageForm, ShareForm
 from webapp.dashboard.navigation import form_view, post_view, read_view
 from webapp.dashboard.render import body_html, report_html
@@ -40,7 +41,6 @@ from webapp.dashboard.views.studies import kept_in_address, study_page, syntheti
 from webapp.insights.report_document import Document, document_dump, document_load
 from webapp.insights.report_files import KIND, report_ask, report_newest, report_read, report_state, reports_of
 from webapp.insights.report_paper import LIKE
-from webapp.insights.report_sections import FoldedSection
 from webapp.jobs.models import State
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.results.fingerprint import analysed_counts

@@ -22,6 +22,7 @@ from evaluation.plots.svg import FORMATS
 from webapp.conversations.selectors import excluded_count, synthetic_count
 from webapp.dashboard.conversation_list import conversations_link
 from webapp.dashboard.filters import apply_flag_filter
+from webapp.dashboard.folded_sections import Choice, FoldedSection
 from webapp.dashboard.forms import PlanForm
 from webapp.dashboard.navigation import read_view
 from webapp.dashboard.views.studies import (
@@ -35,22 +36,14 @@ from webapp.dashboard.views.studies import (
 from webapp.insights.bots import samples_of
 from webapp.insights.charts.bots import bots_figure
 from webapp.insights.head_to_head import head_to_head
-from webapp.insights.leaderboard import (
-    VOTES,
-    BoardParams,
-    board_of,
-    board_params,
-    count_refusals,
-    pairs_board,
-    votes_board,
-)
+from webapp.insights.leaderboard import VOTES, BoardParams, board_of, count_refusals, pairs_board, votes_board
 from webapp.insights.live_progress import now_rounded
 from webapp.insights.narrative.comparisons import bot_link, planning_table, prediction_of
 from webapp.insights.narrative.conditions import within_sentence
 from webapp.insights.narrative.hybrid_fits import ComparedStudy, studies_table
 from webapp.insights.narrative.pairs import pairs_section, protocols_section
-from webapp.insights.narrative.phrases import NamedTable, Section
-from webapp.insights.report_sections import SECTIONS, Choice, FoldedSection
+from webapp.insights.narrative.phrases import NamedTable, Section, listed
+from webapp.insights.report_sections import SECTIONS
 from webapp.insights.selectors import studies_to_compare
 from webapp.insights.stopping import StoppingLine, stopping_line
 from webapp.ratings.paired_comparisons import studies_beside
@@ -66,6 +59,7 @@ from webapp.studies.protocols.base import get_protocol
 
 _KEPT = ("failed", "synthetic", "without", "with", "level")
 """Parameters that folded sections pass on."""
+_LONGEST_SEED = 9
 
 
 @read_view()
@@ -117,6 +111,49 @@ def _stopping(request: HttpRequest, study: Study) -> StoppingLine | None:
     return stopping_line(study, ranking_newest(study), now=now_rounded())
 
 
+def _board_params(request: HttpRequest, frame: StudyFrame, *, extra_keys: Sequence[str] = ()) -> BoardParams:
+    """Parse an address's choices; invalid ones are reported and ignored.
+
+    Args:
+        extra_keys: additional measures besides the questions.
+    """
+    wrong = []
+    keys = [*(dimension.key for dimension in frame.all_dimensions), *extra_keys]
+    question = request.GET.get("by", "")
+    if question and question not in keys:
+        wrong.append(f"Unknown question “{question}”. Choose from {', '.join(keys)}.")
+        question = ""
+    chosen: dict[str, list[str]] = {}
+    for name in ("bots", "against"):
+        requested_bots = list(dict.fromkeys(filter(None, request.GET.getlist(name))))
+        unknown = [f"“{bot}”" for bot in requested_bots if bot not in frame.rated_bots]
+        if unknown:
+            known = ", ".join(frame.rated_bots)
+            wrong.append(f"This study has no rated bot {listed(unknown)}. Choose from {known}.")
+        chosen[name] = [bot for bot in requested_bots if bot in frame.rated_bots]
+    if (n := len(chosen["against"])) > 2:
+        names = listed([frame.title(bot) for bot in chosen["against"][:2]])
+        wrong.append(f"{n} bots are selected, but only two can be compared: {names}.")
+    seed = request.GET.get("seed", "1")
+    if not (seed.isascii() and seed.isdigit() and len(seed) <= _LONGEST_SEED):
+        wrong.append(f"“{seed}” is not a valid seed. Use a whole number such as 7.")
+        seed = "1"
+    kept_params = [
+        (name, value)
+        for name in ("failed", "synthetic", "without", "level")
+        if (value := ",".join(request.GET.getlist(name)))
+    ]
+    return BoardParams(
+        question=question if question != keys[0] else "",
+        is_whole=request.GET.get("zoom") == "0",
+        bots=tuple(chosen["bots"]),
+        against=tuple(chosen["against"][:2]),
+        seed=int(seed),
+        kept_params=tuple(kept_params),
+        wrong=tuple(wrong),
+    )
+
+
 def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
     """Return the context of a study with ratings.
 
@@ -129,7 +166,7 @@ def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
         return {"waiting": comparisons.waiting}
     chats = study_conversations(study, **frame.counted_work, include_failed=failed)
     is_voted = has_votes(study, chats)
-    choice = board_params(request, frame, extra_keys=[VOTES] if is_voted else [])
+    choice = _board_params(request, frame, extra_keys=[VOTES] if is_voted else [])
     question_key = choice.question or frame.headline.key
     levels, level = _level(request, comparisons, choice)
     by_question = None

@@ -18,6 +18,7 @@ from django.urls import reverse
 from webapp.conversations.selectors import synthetic_count
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
+from webapp.dashboard.folded_sections import Choice, FoldedSection
 from webapp.dashboard.forms import BotColumnsForm, FormulaForm
 from webapp.dashboard.navigation import form_view, read_view
 from webapp.dashboard.views.studies import (
@@ -32,7 +33,7 @@ from webapp.insights.narrative.comparisons import powered_section, predictor_tit
 from webapp.insights.narrative.phrases import Section
 from webapp.insights.narrative.raters import answers_section
 from webapp.insights.narrative.trajectories import point_table
-from webapp.insights.report_sections import SECTIONS, Choice, FoldedSection
+from webapp.insights.report_sections import SECTIONS
 from webapp.ratings.selectors import BotInfo, study_bots
 from webapp.results.cache import AnalysisKey, result_at_hand
 from webapp.results.study_data import StudyFrame

@@ -387,3 +387,15 @@ def glossary_terms() -> list[tuple[str, str]]:
             ),
         ),
     ]
+
+
+def duration_text(seconds: float | None) -> str:
+    """Write a rough duration, such as `4 minutes`."""
+    if seconds is None:
+        return "–"
+    if seconds < 90:
+        return plural(round(seconds), "%(n)d second", "%(n)d seconds") % {"n": round(seconds)}
+    n = round(seconds / 60)
+    if n < 120:
+        return plural(n, "%(n)d minute", "%(n)d minutes") % {"n": n}
+    return f"{seconds / 3600:.1f} hours"
