@@ -23,6 +23,7 @@ from chatbots.text import quote
 
 MAX_ID_CHARS = 200
 MAX_BOT_CHARS = 100
+MAX_DIMENSION_CHARS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,7 @@ class Record:
         is_control: True if the bot was deliberately degraded to check the raters.
         condition: level of each factor of the study.
         meta: other fields of the conversation: texts, numbers and booleans.
+        traces: by number of a bot's turn, the steps before it as JSON (`chatbots/trace.py`).
     """
 
     line: int
@@ -62,6 +64,7 @@ class Record:
     is_control: bool = False
     condition: Mapping[str, str] = field(default_factory=dict)
     meta: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    traces: Mapping[int, Any] = field(default_factory=dict, hash=False)
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -127,7 +130,10 @@ class BadRecord(ValueError):
 
 
 class FileFormat(Protocol):
-    """File format for importing conversations."""
+    """File format for importing conversations.
+
+    A format may also have `loses`: what the import leaves out, as a noun phrase for pages and the reference.
+    """
 
     name: str
     title: str

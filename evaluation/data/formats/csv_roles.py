@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 
 from chatbots.text import quote
 from evaluation.data.formats.answer_cells import ColumnProfile
-from evaluation.data.formats.base import CONDITION
-from evaluation.data.formats.jsonl import MAX_DIMENSION_CHARS
+from evaluation.data.formats.base import CONDITION, MAX_DIMENSION_CHARS
 
 QUESTION = "question"
 ROLES = {

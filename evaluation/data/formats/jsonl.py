@@ -15,7 +15,11 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +27,7 @@ from chatbots import Turn
 from chatbots.text import error_text, quote, sanitise
 from evaluation.data.formats.base import (
     MAX_BOT_CHARS,
+    MAX_DIMENSION_CHARS,
     MAX_ID_CHARS,
     BadRecord,
     Note,
@@ -35,50 +40,218 @@ from evaluation.data.formats.base import (
     text_problem,
 )
 from evaluation.data.formats.foreign import foreign_hint
-from evaluation.data.formats.text_files import encoding_note, is_array, text_lines
+from evaluation.data.formats.mapping import HUMAN, FileMapping, guess_speakers
+from evaluation.data.formats.messages import Message, is_message_list
+from evaluation.data.formats.record_formats import (
+    UNNAMED_BOT,
+    RecordFormat,
+    RecordReading,
+    count_formats,
+    iterate_nested,
+    recognise_record,
+    record_formats,
+    source_fields,
+)
+from evaluation.data.formats.text_files import encoding_note, is_array, json_values
 
-MAX_DIMENSION_CHARS = 50
 _DIMENSION = re.compile(r"[a-z][a-z0-9_]*\Z")
 _COMMENT_KEYS = ("comment", "comments")
 
 
 @register_format
-class JsonLines:
-    """JSON Lines, one conversation per line."""
+class JsonRecords:
+    """JSON Lines, arrays and Parquet with one conversation per record, of Confab or another program."""
 
     name = "jsonl"
-    title = "JSON Lines, one conversation each (.jsonl, .jsonl.gz)"
+    title = "Confab's JSON Lines, one conversation each (.jsonl, .jsonl.gz)"
+    loses = "keys other than those of the format"
+
+    def __init__(self, mapping: FileMapping | None = None) -> None:
+        self.mapping = mapping or FileMapping()
+
+    def mapped(self, mapping: FileMapping) -> JsonRecords:
+        """Return the format with this mapping."""
+        return type(self)(mapping)
 
     def recognises(self, head: str) -> bool:
         # The first line may be damaged, so one of the first few lines that looks like an object is enough.
         is_object = any(line.lstrip().startswith("{") for line in head.splitlines()[:20])
-        return is_object or re.match(r"\s*\[\s*\{", head) is not None
+        return is_object or re.match(r"\s*\[\s*[\[{]", head) is not None
+
+    def recognises_rows(self, rows: Sequence[Any]) -> bool:
+        """Return True if most records are conversations, not rows of a table."""
+        entries = [entry for row in rows for entry in _entries(row)]
+        return 2 * sum(map(_is_conversation, entries)) > len(entries)
 
     def read(self, path: Path) -> Iterator[Record | Skipped | Note]:
         if guess := encoding_note(path):
             yield Note(guess)
-        in_array = is_array(path)
-        for n, item in enumerate(text_lines(path), 1):
-            if isinstance(item, Skipped):
-                yield item
+        reading = RecordReading(self.mapping, lambda: guess_speakers(inspect_records(path).speakers))
+        counts: Counter[str] = Counter()
+        yield from _read_records(path, reading, counts)
+        if counts.keys() - {NATIVE}:
+            yield Note(f"Recognised: {count_formats(counts)}")
+        if reading.unnamed:
+            name = self.mapping.bot or UNNAMED_BOT
+            yield Note(f"{reading.unnamed} conversations name no bot; they belong to the bot {quote(name)}")
+        if reading.guessed:
+            roles_text = ", ".join(f"{quote(name)} is the {role}" for name, role in reading.guessed.items() if role)
+            yield Note(f"Speakers guessed from the file: {roles_text}")
+
+
+NATIVE = "Confab's JSON Lines"
+
+
+@dataclass(frozen=True, slots=True)
+class RecordInspection:
+    """What a pass over a whole file recognises.
+
+    Attributes:
+        formats: number of records by format.
+        losses: what the import leaves out, by format.
+        speakers: names in the order in which they first occur.
+        fields: single values that the import drops, with an example each.
+        n_unread: number of records in no known format or with an error.
+    """
+
+    formats: Counter[str]
+    losses: Mapping[str, str]
+    speakers: tuple[str, ...]
+    fields: Mapping[str, str]
+    n_unread: int
+
+
+@dataclass
+class _SpeakerSurvey(RecordReading):
+    """Reading that only collects the names of speakers."""
+
+    names: dict[str, None] = field(default_factory=dict)
+
+    def role(self, name: str, names: Iterable[str] = ()) -> str:
+        return HUMAN
+
+    def turns(self, messages: Sequence[Message], vote: Any = None) -> Any:
+        self.names |= dict.fromkeys(message.speaker for message in messages if message.text.strip())
+        return super().turns(messages, vote)
+
+
+def inspect_records(path: Path) -> RecordInspection:
+    """Return the formats and speakers of all records of a JSON or Parquet file."""
+    stat = path.stat()
+    return _inspected(path, stat.st_size, stat.st_mtime_ns)
+
+
+@lru_cache(maxsize=4)
+def _inspected(path: Path, _n_bytes: int, _changed_at: int) -> RecordInspection:
+    survey, counts, fields, n_unread = _SpeakerSurvey(FileMapping()), Counter[str](), dict[str, str](), 0
+    for item in _read_records(path, survey, counts):
+        n_unread += isinstance(item, Skipped)
+    examples = (
+        entry for item in islice(json_values(path), 50) if not isinstance(item, Skipped) for entry in _entries(item[1])
+    )
+    for _name, data in islice(examples, 200):
+        if isinstance(data, dict) and not is_native(data):
+            fields |= {name: str(value) for name, value in source_fields(data).items() if name not in fields}
+    losses = {entry.title: entry.loses for entry in record_formats if entry.title in counts}
+    return RecordInspection(counts, losses, tuple(survey.names), fields, n_unread)
+
+
+def is_native(data: Any) -> bool:
+    """Return True for a record of Confab, even an invalid one."""
+    if not isinstance(data, dict) or not isinstance(turns := data.get("turns"), list):
+        return False
+    first = turns[0] if turns else None
+    return (not isinstance(first, dict) and "dialogue_id" in data) or (
+        isinstance(first, dict) and "text" in first and first.get("speaker") in ("human", "bot")
+    )
+
+
+def _is_conversation(entry: tuple[str, Any]) -> bool:
+    data = entry[1]
+    if is_native(data):
+        return True
+    record_format = recognise_record(data)
+    if record_format is None:
+        return False
+    is_flat = isinstance(data, dict) and not any(isinstance(value, dict | list) for value in data.values())
+    return not (record_format.rank and (is_flat or isinstance(data.get("conversation"), str)))
+
+
+def _entries(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the records of a value of the file with their keys: itself, or those within an outer object."""
+    if is_message_list(value):
+        yield "", {"messages": value}
+    elif is_native(value) or recognise_record(value) is not None or (nested := iterate_nested(value)) is None:
+        yield "", value
+    else:
+        for key, entry in nested:
+            yield key, {"messages": entry} if isinstance(entry, list) else entry
+
+
+def _read_records(path: Path, reading: RecordReading, counts: Counter[str]) -> Iterator[Record | Skipped]:
+    """Yield the records of a file, counting them by format."""
+    in_array = is_array(path)
+    known: dict[tuple[str, ...], RecordFormat | None] = {}
+    group: list[Any] = []
+    key_of_group: tuple[RecordFormat, str] | None = None
+    n = 0
+    for item in json_values(path):
+        if isinstance(item, Skipped):
+            n += 1
+            yield item
+            continue
+        line, value = item
+        for key, data in _entries(value):
+            n += 1
+            reading_place = (line, n, key)
+            is_own = is_native(data)
+            record_format = None
+            if not is_own and isinstance(data, dict):
+                shape = tuple(data)
+                record_format = recognise_record(data, known.get(shape))
+                if len(known) < _MOST_SHAPES:
+                    known[shape] = record_format
+            group_key = record_format.group(data) if record_format is not None else ""
+            this_group = (record_format, group_key) if record_format is not None and group_key else None
+            if group and this_group != key_of_group:
+                yield from _convert(group, key_of_group[0], reading, counts, in_array)  # type: ignore[index]
+                group = []
+            key_of_group = this_group
+            if this_group is not None and len(group) < _MOST_OF_GROUP:
+                group.append((reading_place, data))
                 continue
-            number, text = item
-            try:
-                yield record_of(_parse(text), line=number)
-            except BadRecord as error:
-                yield Skipped(number, f"record {n}: {error}" if in_array else str(error))
+            yield from _convert([(reading_place, data)], record_format, reading, counts, in_array)
+    if group:
+        yield from _convert(group, key_of_group[0], reading, counts, in_array)  # type: ignore[index]
 
 
-def _parse(text: str) -> Any:
+_MOST_SHAPES, _MOST_OF_GROUP = 1000, 5000
+
+
+def _convert(
+    places: Sequence[tuple[tuple[int, int, str], Any]],
+    record_format: RecordFormat | None,
+    reading: RecordReading,
+    counts: Counter[str],
+    in_array: bool,
+) -> Iterator[Record | Skipped]:
+    """Yield the conversations of one record or one group of records."""
+    (reading.line, reading.number, reading.key), data = places[0]
+    reading.group = [member for _place, member in places[1:]]
     try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        problem = error.msg.removesuffix(" at")  # suffix of some of the parser's messages
-        raise BadRecord(f"not JSON: {problem} at character {error.pos + 1}") from None
-    except RecursionError:
-        raise BadRecord("not a conversation: nested too deeply") from None
-    except ValueError as error:  # an integer with thousands of digits
-        raise BadRecord(f"not JSON: {error_text(error)}") from None
+        if record_format is not None:
+            yield from record_format.read(data, reading)
+            counts[record_format.title] += len(places)
+            return
+        if reading.mapping.bot and is_native(data):
+            data = {"bot": reading.mapping.bot, **data}
+        yield record_of(data, line=reading.line)
+        counts[NATIVE] += 1
+    except BadRecord as error:
+        yield Skipped(reading.line, f"record {reading.number}: {error}" if in_array or reading.key else str(error))
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
+        title = record_format.title if record_format is not None else "JSON"
+        yield Skipped(reading.line, f"record {reading.number} looks like {title}, but is invalid: {error_text(error)}")
 
 
 def record_of(data: Any, *, line: int) -> Record:
@@ -140,7 +313,7 @@ def _turn(data: Any, location: str) -> Turn:
         raise BadRecord(f"{location} is {_kind(data)}; it must be an object with speaker and text")
     speaker = data.get("speaker")
     if speaker is None and "role" in data:
-        raise BadRecord(f"{location} has a role but no speaker{foreign_hint({'messages': [data]})}")
+        raise BadRecord(f"{location} has a role but no speaker, as in OpenAI's messages")
     if speaker not in ("human", "bot"):
         raise BadRecord(f"{location}.speaker is {_short(speaker)}; it must be 'human' or 'bot'")
     text = data.get("text")

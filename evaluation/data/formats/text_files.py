@@ -29,6 +29,8 @@ from evaluation.data.formats.base import FileFormat, Skipped, formats
 if TYPE_CHECKING:
     from pyarrow.parquet import ParquetFile
 
+    from evaluation.data.formats.mapping import FileMapping
+
 MAX_LINE_BYTES = 16 * 1024 * 1024
 MAX_WHOLE_CHARS = 256 * 1024 * 1024
 """Maximum length of JSON that does not have one object per line, because it is read whole."""
@@ -406,18 +408,39 @@ def _is_table_row(row: Mapping[str, Any]) -> bool:
     return not is_nested or ("turns" not in row and isinstance(row.get("conversation"), str | int))
 
 
-def _json_rows(path: Path) -> PlainRows:
+def json_values(path: Path) -> Iterator[tuple[int, Any] | Skipped]:
+    """Yield (line, value) of each record of a JSON or Parquet file.
+
+    Raises:
+        ValueError: if a Parquet file is damaged.
+    """
+    if is_parquet(path):
+        table = plain_rows(path)
+        for number, row in enumerate(table[1] if table else (), 1):
+            yield row if isinstance(row, Skipped) else (number, row)
+        return
     for item in text_lines(path):
         if isinstance(item, Skipped):
             yield item
             continue
         number, text = item
         try:
-            row = json.loads(text)
-        except (ValueError, RecursionError) as error:
+            yield number, json.loads(text)
+        except json.JSONDecodeError as error:
+            problem = error.msg.removesuffix(" at")  # suffix of some of the parser's messages
+            yield Skipped(number, f"not JSON: {problem} at character {error.pos + 1}")
+        except RecursionError:
+            yield Skipped(number, "not a conversation: nested too deeply")
+        except ValueError as error:  # an integer with thousands of digits
             yield Skipped(number, f"not JSON: {error_text(error)}")
-            continue
-        yield row if isinstance(row, dict) else Skipped(number, "it must be an object {…}")
+
+
+def _json_rows(path: Path) -> PlainRows:
+    for item in json_values(path):
+        if isinstance(item, Skipped):
+            yield item
+        else:
+            yield item[1] if isinstance(item[1], dict) else Skipped(item[0], "it must be an object {…}")
 
 
 def _table_head(path: Path) -> str | None:
@@ -435,8 +458,29 @@ def _table_head(path: Path) -> str | None:
     return text.getvalue()
 
 
-def format_for(path: Path) -> FileFormat:
+def _first_rows(path: Path) -> list[Any]:
+    """Return the first records of a Parquet or JSON file; empty for other files."""
+    if is_parquet(path):
+        table = plain_rows(path)
+        rows: Iterator[Any] = iter(()) if table is None else table[1]
+    elif head_of(path, 64).lstrip()[:1] in ("{", "["):
+        rows = (item[1] for item in json_values(path) if not isinstance(item, Skipped))
+    else:
+        return []
+    return list(islice(rows, _LOOKED_AT))
+
+
+def _mapped(file_format: FileFormat, mapping: FileMapping | None) -> FileFormat:
+    """Return the format with the researcher's mapping, if it takes one."""
+    take = getattr(file_format, "mapped", None)
+    return file_format if mapping is None or take is None else take(mapping)
+
+
+def format_for(path: Path, mapping: FileMapping | None = None) -> FileFormat:
     """Return the format that recognises the start of the file.
+
+    Args:
+        mapping: the researcher's decisions; None: all guessed.
 
     Raises:
         OSError: if it cannot be opened.
@@ -446,11 +490,16 @@ def format_for(path: Path) -> FileFormat:
     if not head and not is_parquet(path):
         empty = "is a damaged gzip file without readable data" if path.stat().st_size else "is empty"
         raise ValueError(f"{path.name} {empty}")
+    if rows := _first_rows(path):
+        for file_format in formats:
+            sees_rows = getattr(file_format, "recognises_rows", None)
+            if sees_rows is not None and sees_rows(rows):
+                return _mapped(file_format, mapping)
     reasons = []
     for beginning in filter(None, (_table_head(path), head)):
         for file_format in formats:
             if file_format.recognises(beginning):
-                return file_format
+                return _mapped(file_format, mapping)
             if explain := getattr(file_format, "why_not", None):
                 reasons.append(explain(beginning))
     if path.name.lower().endswith(".gz") and not is_gzip(path):

@@ -140,48 +140,47 @@ def test_header_rows_of_qualtrics_are_no_ratings(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("case", "name"),
+    ("case", "title", "n_conversations", "n_ratings", "n_skipped"),
     [
-        ("ds_arena_battles.json", "Chatbot Arena's battles"),
-        ("ds_convai2_export.json", "ConvAI2's export"),
-        ("ds_fed.json", "FED"),
-        ("ds_hh.jsonl", "HH-RLHF"),
-        ("ds_labelstudio.json", "Label Studio"),
-        ("ds_oasst_thread.jsonl", "OpenAssistant"),
-        ("ds_usr.json", "USR"),
-        ("ds_wildchat.jsonl", "WildChat"),
+        ("ds_arena_battles.json", "Chatbot Arena battles", 2, 2, 1),
+        ("ds_convai2_export.json", "ConvAI2, ConvAI", 1, 1, 0),
+        ("ds_fed.json", "FED", 2, 10, 0),
+        ("ds_hh.jsonl", "HH-RLHF and other chosen and rejected pairs", 2, 2, 0),
+        ("ds_labelstudio.json", "Label Studio (JSON)", 1, 2, 0),
+        ("ds_oasst_thread.jsonl", "OpenAssistant threads", 1, 0, 0),
+        ("ds_usr.json", "USR (Topical-Chat, Persona-Chat)", 1, 3, 0),
+        ("ds_wildchat.jsonl", "WildChat", 2, 0, 0),
     ],
 )
-def test_foreign_formats_are_named_and_end_with_1(case: str, name: str) -> None:
+def test_public_sets_are_read_alike_by_the_command_and_in_a_notebook(
+    case: str, title: str, n_conversations: int, n_ratings: int, n_skipped: int
+) -> None:
     report, error = import_file(CASES / case)
-    assert "could be read" in error
-    assert len(report["skipped"]) > 0
-    assert all(f"looks like the format of {name}" in one["reason"] for one in report["skipped"])
-    with pytest.raises(ValueError, match=re.escape(name)):
-        confab.read(CASES / case)
+    counts = (report["conversations"], report["ratings"], len(report["skipped"]))
+    assert (counts, error) == ((n_conversations, n_ratings, n_skipped), "")
+    study = confab.read(CASES / case)
+    assert list(study.notes) == report["notes"]
+    assert f"Recognised: {title}" in study.notes
+    assert len(study) == n_conversations
+    again, _error = import_file(CASES / case)
+    assert (again["conversations"], again["ratings"]) == (0, 0)
 
 
 @pytest.mark.parametrize(
     ("data", "name"),
     [
-        ({"dialog": [[{"id": "a", "text": "hi"}]]}, "ParlAI"),
-        ({"conversations": [{"from": "human", "value": "hi"}]}, "ShareGPT"),
-        ({"messages": [{"role": "user", "content": "hi"}]}, "OpenAI's chats"),
-        ({"conversation_id": "x", "conversation": [{"role": "user", "content": "hi"}]}, "LMSYS-Chat"),
-        ({"chosen": [{"role": "user"}], "rejected": []}, "preference pairs"),
         ({"mapping": {}, "title": "x"}, "ChatGPT's data export"),
-        ({"dialog": [{"speaker": "seeker", "content": "x"}], "problem_type": "x"}, "ESConv"),
         ({"personality": [], "utterances": []}, "PersonaChat"),
-        ({"message_tree_id": "x", "text": "x"}, "OpenAssistant"),
-        ({"dialogue_id": "x", "services": [], "frames": []}, "MultiWOZ"),
-        ({"turns": [{"role": "user", "content": "x"}], "dialogue_id": "1", "bot": "b"}, "OpenAI's chats"),
+        ({"instruction": "x", "output": "y"}, "Alpaca"),
+        ({"conversation_id": "x", "model": "m", "conversation": []}, "LMSYS-Chat"),
     ],
 )
-def test_records_of_other_formats_are_called_by_their_names(data: dict[str, Any], name: str) -> None:
+def test_unknown_records_name_the_nearest_format_and_the_page(data: dict[str, Any], name: str) -> None:
     from evaluation.data.formats.jsonl import record_of
 
-    with pytest.raises(BadRecord, match=re.escape(name)):
+    with pytest.raises(BadRecord, match=re.escape(name)) as error:
         record_of(data, line=1)
+    assert "on the page Import" in str(error.value)
 
 
 def write(path: Path, *lines: str, encoding: str = "utf-8") -> Path:
@@ -324,15 +323,13 @@ def test_records_of_an_array_on_one_line_are_told_apart(tmp_path: Path) -> None:
 
 
 def test_the_terminal_groups_equal_reasons_and_json_does_not(tmp_path: Path) -> None:
-    path = write(
-        tmp_path / "x.jsonl", *[json.dumps({"messages": [{"role": "user", "content": str(n)}]}) for n in range(30)]
-    )
+    path = write(tmp_path / "x.jsonl", *[json.dumps({"sender_id": str(n), "events": [n]}) for n in range(30)])
     report, _error = import_file(path)
     assert len(report["skipped"]) == 30
     err = StringIO()
     with pytest.raises(CommandError):
         call_command("import_conversations", str(path), "--study", "k", stdout=StringIO(), stderr=err)
-    assert err.getvalue().count("OpenAI's chats") == 1
+    assert err.getvalue().count("Rasa's tracker") == 1
     assert "(and 29 more like it)" in err.getvalue()
 
 

@@ -1,0 +1,1 @@
+"""Formats of other programs with JSON objects as records; modules by field."""
