@@ -8,13 +8,15 @@ batch's number, so a resumed run ends with exactly the weights of an uninterrupt
 from __future__ import annotations
 
 import logging
+import math
 import shutil
 import sys
 import time
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -112,6 +114,36 @@ class LossTotals(Protocol):
     def values(self) -> dict[str, float]: ...
 
 
+@dataclass(frozen=True, kw_only=True)
+class TrainingResult:
+    """Result of a training run.
+
+    Attributes:
+        checkpoint: folder of the best checkpoint.
+        epochs: number of epochs begun.
+        best: its metrics: `validation_loss`, `step`, and those of the test data (`chatbots.training.held_out`, or
+            `test_…` of a learned metric), as far as there are these parts; NaN if undefined.
+        tokens_per_s: target tokens, or examples of a metric, per second of training without validation.
+        waiting_share: share of that time spent waiting for batches.
+        skipped: number of batches skipped for a non-finite gradient.
+    """
+
+    checkpoint: Path
+    epochs: int
+    best: dict[str, float]
+    tokens_per_s: float
+    waiting_share: float
+    skipped: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return `checkpoint`, `epochs` and `best`, with None for undefined values."""
+        return {
+            "checkpoint": str(self.checkpoint),
+            "epochs": self.epochs,
+            "best": {k: None if math.isnan(v) else v for k, v in self.best.items()},
+        }
+
+
 @contextmanager
 def training_folder(output: Path, device: str, *, restart: bool) -> Iterator[None]:
     """Lock a run's folder, and restore torch's global generators afterwards.
@@ -207,6 +239,10 @@ class TrainingLoop(ABC, Generic[B, L]):
     def keep_best(self) -> None:
         """Save the weights as the best ones."""
 
+    @abstractmethod
+    def measure_best(self) -> Mapping[str, float | None]:
+        """Return the metrics of the best checkpoint, measured unless its manifest already has them."""
+
     def more_logged(self) -> dict[str, float]:
         """Return additional values for a log line."""
         return {}
@@ -232,8 +268,8 @@ class TrainingLoop(ABC, Generic[B, L]):
 
     # Training loop.
 
-    def run(self) -> None:
-        """Train to the end."""
+    def run(self) -> TrainingResult:
+        """Train to the end, and evaluate the best checkpoint."""
         progress = self.progress
         bar = tqdm(
             total=self.n_planned,
@@ -246,6 +282,14 @@ class TrainingLoop(ABC, Generic[B, L]):
         with bar, MetricsLog(self.output, progress.step) as metrics:
             while not progress.finished:
                 self._epoch(metrics, bar)
+        return TrainingResult(
+            checkpoint=self.output / BEST_FOLDER,
+            epochs=progress.epoch + 1,
+            best={name: math.nan if value is None else value for name, value in self.measure_best().items()},
+            tokens_per_s=progress.n_tokens / max(progress.seconds, 1e-9),
+            waiting_share=progress.waited / max(progress.seconds, 1e-9),
+            skipped=progress.skipped,
+        )
 
     def _epoch(self, metrics: MetricsLog, bar: Any) -> None:
         """Train on the rest of the epoch."""

@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +36,15 @@ from chatbots.models.layers import ContextRNN, ReplyDecoder
 from chatbots.training.config import WITH_LATENTS, TrainingConfig
 from chatbots.training.data import NO_UTTERANCE, TrainingData, data_prepare
 from chatbots.training.ei import check_ei_weights
-from chatbots.training.engine import BEST_FOLDER, STATE, TrainingError, TrainingLoop, kl_weight, training_folder
+from chatbots.training.engine import (
+    BEST_FOLDER,
+    STATE,
+    TrainingError,
+    TrainingLoop,
+    TrainingResult,
+    kl_weight,
+    training_folder,
+)
 from chatbots.training.held_out import held_out_measure, validation_loss
 from chatbots.training.run_folder import LossWindow, TrainingProgress
 from chatbots.validation import ValuesError
@@ -168,36 +175,6 @@ def _take_over(model: DialogueModel, vocabulary: Vocabulary, folder: Path) -> No
 __all__ = ["BEST_FOLDER", "STATE", "TrainingError", "TrainingResult", "finished", "train"]
 
 
-@dataclass(frozen=True, kw_only=True)
-class TrainingResult:
-    """Result of a training run.
-
-    Attributes:
-        checkpoint: folder of the best checkpoint.
-        epochs: number of epochs begun.
-        best: its metrics: `validation_loss` (nats per token), `step`, and the held-out metrics
-            (`chatbots.training.held_out`); NaN if undefined.
-        tokens_per_s: target tokens per second of training, without validation.
-        waiting_share: share of that time spent waiting for batches.
-        skipped: number of batches skipped for a non-finite gradient.
-    """
-
-    checkpoint: Path
-    epochs: int
-    best: dict[str, float]
-    tokens_per_s: float
-    waiting_share: float
-    skipped: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return `checkpoint`, `epochs` and `best`, with None for undefined values."""
-        return {
-            "checkpoint": str(self.checkpoint),
-            "epochs": self.epochs,
-            "best": {k: None if math.isnan(v) else v for k, v in self.best.items()},
-        }
-
-
 def train(
     config: TrainingConfig,
     output: Path | str,
@@ -223,9 +200,7 @@ def train(
     """
     output = Path(output)
     with training_folder(output, device, restart=restart):
-        training = _DialogueTraining(config, output, torch.device(device), watch)
-        training.run()
-        return training.result()
+        return _DialogueTraining(config, output, torch.device(device), watch).run()
 
 
 def finished(output: Path) -> bool:
@@ -345,27 +320,18 @@ class _DialogueTraining(TrainingLoop[DialogueBatch, LossParts]):
             },
         )
 
-    def result(self) -> TrainingResult:
-        """Evaluate the best checkpoint, unless its manifest already has the metrics."""
-        progress, config = self.progress, self.config
+    def measure_best(self) -> Mapping[str, float | None]:
         folder = self.output / BEST_FOLDER
         stored = checkpoint_manifest(folder)
         if not stored.metrics:
             model, vocabulary, _ = checkpoint_load(folder, str(self.device))
             best = {
-                "validation_loss": progress.best_loss,
-                "step": progress.best_step,
-                **held_out_measure(model, self.data, config, self.device),
+                "validation_loss": self.progress.best_loss,
+                "step": self.progress.best_step,
+                **held_out_measure(model, self.data, self.config, self.device),
             }
             stored = checkpoint_write(folder, model, vocabulary, self._manifest(best), ei_pca=self.ei_pca)
-        return TrainingResult(
-            checkpoint=folder,
-            epochs=progress.epoch + 1,
-            best={k: float("nan") if v is None else v for k, v in stored.metrics.items()},
-            tokens_per_s=progress.n_tokens / max(progress.seconds, 1e-9),
-            waiting_share=progress.waited / max(progress.seconds, 1e-9),
-            skipped=progress.skipped,
-        )
+        return stored.metrics
 
 
 def _fingerprint(config: TrainingConfig, data: TrainingData) -> str:

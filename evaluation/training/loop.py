@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from chatbots.checkpoints import CheckpointError
 from chatbots.identity import canonical_json, derive_seed
-from chatbots.training.engine import BEST_FOLDER, TrainingLoop, training_folder
+from chatbots.training.engine import BEST_FOLDER, TrainingLoop, TrainingResult, training_folder
 from chatbots.training.run_folder import TrainingProgress
 from chatbots.validation import ValuesError
 from evaluation.training.checkpoint import (
@@ -32,30 +32,6 @@ from evaluation.training.config import MetricTrainingConfig, backbone_identity, 
 from evaluation.training.contract import ExampleLoss, LearnedMetric, Prepared, Splits, dialogues_read
 
 
-@dataclass(frozen=True, kw_only=True)
-class MetricTrained:
-    """Result of a training.
-
-    Attributes:
-        checkpoint: folder of the best weights.
-        epochs: number of started epochs.
-        best: `step`, `validation_loss` and test results (`test_…`), as far as there are these parts; NaN if undefined.
-        examples_per_s: training examples per second, excluding validation.
-        skipped: number of batches skipped because of a non-finite gradient.
-    """
-
-    checkpoint: Path
-    epochs: int
-    best: dict[str, float]
-    examples_per_s: float
-    skipped: int
-
-    def to_json(self) -> dict[str, Any]:
-        """Return `checkpoint`, `epochs` and `best`, with None for undefined values."""
-        best = {k: None if math.isnan(v) else v for k, v in self.best.items()}
-        return {"checkpoint": str(self.checkpoint), "epochs": self.epochs, "best": best}
-
-
 def train(
     config: MetricTrainingConfig,
     output: Path | str,
@@ -63,7 +39,7 @@ def train(
     device: str = "cpu",
     restart: bool = False,
     watch: Callable[[TrainingProgress], None] | None = None,
-) -> MetricTrained:
+) -> TrainingResult:
     """Train a metric, or resume its training.
 
     If the training is already finished, its result is returned.
@@ -81,9 +57,7 @@ def train(
     """
     output = Path(output)
     with training_folder(output, device, restart=restart):
-        training = _MetricTraining(config, output, torch.device(device), watch)
-        training.run()
-        return training.result()
+        return _MetricTraining(config, output, torch.device(device), watch).run()
 
 
 def restored(checkpoint: Checkpoint, device: str = "cpu") -> nn.Module:
@@ -239,8 +213,7 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
             },
         )
 
-    def result(self) -> MetricTrained:
-        """Test the best checkpoint, unless already tested."""
+    def measure_best(self) -> Mapping[str, float | None]:
         progress, folder = self.progress, self.output / BEST_FOLDER
         checkpoint = checkpoint_read(folder)
         if not checkpoint.manifest.metrics:
@@ -255,14 +228,7 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
             files = {name: checkpoint.file(name) for name in self.prepared.files}
             checkpoint_write(folder, self.model, written, files)
             checkpoint = checkpoint_read(folder)
-        values = checkpoint.manifest.metrics.items()
-        return MetricTrained(
-            checkpoint=folder,
-            epochs=progress.epoch + 1,
-            best={k: math.nan if v is None else v for k, v in values},
-            examples_per_s=progress.n_tokens / max(progress.seconds, 1e-9),
-            skipped=progress.skipped,
-        )
+        return checkpoint.manifest.metrics
 
 
 class ExampleWindow:

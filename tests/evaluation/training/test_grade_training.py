@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from safetensors.torch import load_file
 
+from chatbots.training.engine import TrainingResult
 from chatbots.training.run_folder import log_read
 from chatbots.validation import ValuesError
 from evaluation import training
@@ -20,7 +21,7 @@ from evaluation.models.grade_graph import LICENCE_BESIDE, graph_read
 from evaluation.training.checkpoint import checkpoint_read
 from evaluation.training.config import MetricTrainingConfig, config_again, config_check, config_values, learned_get
 from evaluation.training.contract import dialogues_read
-from evaluation.training.loop import MetricTrained, restored, train
+from evaluation.training.loop import restored, train
 from evaluation.training.metrics.grade import graph_paths, reader_restored
 from evaluation.training.shipping import ship
 from tests.evaluation.training.grade_builders import config, files_write
@@ -169,7 +170,7 @@ def losses(place: Path) -> list[float]:
     return [line["loss"] for line in log_read(place) if line["kind"] == "train"]
 
 
-def measured_again(config: MetricTrainingConfig, found: MetricTrained) -> dict[str, float]:
+def measured_again(config: MetricTrainingConfig, found: TrainingResult) -> dict[str, float]:
     """Return what the network that the checkpoint gives measures on the parts that its training held out."""
     learned = learned_get("grade")
     prepared = learned.prepare(config, dialogues_read(config), "cpu")

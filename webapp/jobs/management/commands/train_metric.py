@@ -58,7 +58,7 @@ class Command(TrainingCommand):
                     f"{options['ship']}"
                 )
                 ship(output / config.name, options["ship"] / config.name, again)
-        self.note(f"{result.examples_per_s:,.0f} examples per second")
+        self.note(f"{result.tokens_per_s:,.0f} examples per second")
         self.note_skipped(result.skipped, config)
         return result.to_json()
 
