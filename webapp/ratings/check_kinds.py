@@ -1,6 +1,7 @@
 """Kinds of checks: their names, the limit for their misses, and the reading of their answers.
 
-A new kind has an entry in `CHECK_KINDS` and, unless another reader yields its answers, a function in `READERS`.
+A new kind is an entry of `CHECK_KINDS` here and a list of `CheckEntry` in the settings
+(`webapp/studies/attention_checks.py`). It also needs a page for participants.
 """
 
 from __future__ import annotations
@@ -20,36 +21,6 @@ from webapp.studies.questions import Question
 from webapp.studies.settings import StudyValues
 
 _CHUNK = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class CheckKind:
-    """One kind of check.
-
-    Attributes:
-        name: its name in exports and packages.
-        title: its name on the page about data quality.
-        place: explanation of the name in the data dictionary; empty if the name says it.
-        limit: limit that its misses count towards; None for the quiz, which admits participants.
-    """
-
-    name: str
-    title: str
-    place: str
-    limit: Literal["attention", "gold"] | None = "attention"
-
-
-CHECK_KINDS: Mapping[str, CheckKind] = {
-    kind.name: kind
-    for kind in (
-        CheckKind("quiz", "Questions about the instructions, first try", "about the instructions", limit=None),
-        CheckKind("before", "Attention checks before the task", "the task, among questions"),
-        CheckKind("item", "Attention checks among the items", "attention check among items"),
-        CheckKind("gold", "Items with a known correct answer", "item with a known answer", limit="gold"),
-        CheckKind("after", "Attention checks after the task", "the task, among questions"),
-        CheckKind("chat", "Attention checks in the chat", ""),
-    )
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,11 +166,46 @@ def _build_answer(
     return CheckAnswer(kind, question.key, participant, task, expected, answer, question.passes(answer), answered_at)
 
 
-READERS: tuple[Callable[[CheckedWork], Iterator[CheckAnswer]], ...] = (
-    _read_quiz,
-    _read_before,
-    _read_items,
-    _read_after,
-    _read_chats,
-)
-"""Functions that yield answers, in the order of exports; each reads at most twice, and only what the versions have."""
+@dataclass(frozen=True, slots=True)
+class CheckKind:
+    """One kind of check.
+
+    Attributes:
+        name: its name in exports and packages.
+        title: its name on the page about data quality.
+        place: explanation of the name in the data dictionary; empty if the name says it.
+        read: function that yields its answers. It reads at most twice, and only what the versions have.
+        stored_as: rows that keep its answers, from which a package's import knows how to store them.
+        limit: limit that its misses count towards; None for the quiz, which admits participants.
+    """
+
+    name: str
+    title: str
+    place: str
+    read: Callable[[CheckedWork], Iterator[CheckAnswer]]
+    stored_as: Literal["quiz", "questions", "item", "rating", "chat"]
+    limit: Literal["attention", "gold"] | None = "attention"
+
+
+CHECK_KINDS: Mapping[str, CheckKind] = {
+    kind.name: kind
+    for kind in (
+        CheckKind(
+            "quiz",
+            "Questions about the instructions, first try",
+            "about the instructions",
+            _read_quiz,
+            "quiz",
+            limit=None,
+        ),
+        CheckKind("before", "Attention checks before the task", "the task, among questions", _read_before, "questions"),
+        CheckKind("item", "Attention checks among the items", "attention check among items", _read_items, "item"),
+        CheckKind(
+            "gold", "Items with a known correct answer", "item with a known answer", _read_items, "item", limit="gold"
+        ),
+        CheckKind("after", "Attention checks after the task", "the task, among questions", _read_after, "rating"),
+        CheckKind("chat", "Attention checks in the chat", "", _read_chats, "chat"),
+    )
+}
+READERS = tuple(dict.fromkeys(kind.read for kind in CHECK_KINDS.values()))
+"""Functions that yield answers, in the order of exports, each once."""

@@ -25,7 +25,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
 
@@ -34,9 +35,78 @@ from chatbots.validation import InputModel, Many
 from webapp.studies.questions import Key, Option, Question, first_duplicate, is_same_text
 
 
-class AttentionCheck(InputModel):
+@dataclass(frozen=True, slots=True)
+class CheckCard:
+    """Place and appearance of one kind of check on the builder's page of checks.
+
+    Attributes:
+        group: group of the page.
+        step: step of participants that asks it.
+        named_by: field that is the title of a folded card.
+        add: label of the button that adds one.
+        is_step: True if the step asks nothing else, so that studies without such checks skip it.
+        in_chats: True if only protocols with chats can have it.
+        new_answer: initial right answer to the first question.
+        by_question: the field with answers by question; empty for none.
+        of_sides: whether these answers are sides of a comparison; otherwise numbers.
+        long: fields with several lines.
+    """
+
+    group: Literal["quiz", "practice", "attention"]
+    step: str
+    named_by: str
+    add: str
+    is_step: bool = False
+    in_chats: bool = False
+    new_answer: str = ""
+    by_question: str = ""
+    of_sides: bool = False
+    long: tuple[str, ...] = ()
+
+
+class CheckEntry(InputModel):
+    """Base class of the checks that a list in the settings contains.
+
+    A list with such entries in a section of `CHECK_SECTIONS` appears in the builder, in translations and in the
+    datasheet. `webapp/ratings/check_kinds.py` reads its answers.
+    """
+
+    card: ClassVar[CheckCard]
+
+    @property
+    def texts(self) -> Sequence[str]:
+        """Texts that participants read and that a study can translate."""
+        return ()
+
+    @classmethod
+    def describe(cls, n: int, section: Any) -> str:
+        """Return a phrase for the datasheet.
+
+        Args:
+            n: number of entries, at least 1.
+            section: settings next to the list.
+        """
+        raise NotImplementedError
+
+
+def check_lists(section: type[InputModel]) -> dict[str, type[CheckEntry]]:
+    """Return the lists of checks in a section of the settings, with the class of their entries."""
+    kinds = {name: next(iter(get_args(info.annotation)), None) for name, info in section.model_fields.items()}
+    return {name: kind for name, kind in kinds.items() if isinstance(kind, type) and issubclass(kind, CheckEntry)}
+
+
+class AttentionCheck(CheckEntry):
     """One check: its text, and the answers that pass."""
 
+    card = CheckCard(
+        "attention",
+        "judge",
+        "response",
+        "Attention check among the items",
+        new_answer="2",
+        by_question="expected",
+        long=("response", "second_response", "reference"),
+    )
     context: Many[str] = Field(default=(), title="Context", description="Utterances, oldest first.")
     response: str = Field(
         min_length=1,
@@ -76,6 +146,10 @@ class AttentionCheck(InputModel):
                 del plain[name]  # attention checks written before there was a second reply
         text = json.dumps(plain, sort_keys=True)
         return f"check/{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    @classmethod
+    def describe(cls, n: int, section: Attention) -> str:
+        return f"{section.n_checks} attention checks per task" if section.n_checks else ""
 
 
 class Attention(InputModel):
@@ -140,9 +214,10 @@ MOST_QUIZ_ATTEMPTS = 2
 """Maximum number of quiz attempts; a miss in the last one screens the participant out."""
 
 
-class QuizQuestion(InputModel):
+class QuizQuestion(CheckEntry):
     """One question about the instructions, whose right answer is known."""
 
+    card = CheckCard("quiz", "quiz", "question", "Question about the instructions", is_step=True)
     question: str = Field(min_length=1, max_length=300, title="Question")
     options: Annotated[Many[Option], Field(max_length=20)] = Field(
         default=(), title="Answers to choose from", description="One per line."
@@ -177,6 +252,14 @@ class QuizQuestion(InputModel):
             )
         return self
 
+    @property
+    def texts(self) -> Sequence[str]:
+        return [self.question, *self.options, self.why]
+
+    @classmethod
+    def describe(cls, n: int, section: Any) -> str:
+        return "questions about the instructions"
+
     def to_question(self, number: int) -> Question:
         """Return it as pages show questions.
 
@@ -194,9 +277,10 @@ def quiz_digest(questions: Sequence[QuizQuestion]) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
 
 
-class ChatCheck(InputModel):
+class ChatCheck(CheckEntry):
     """Short question that the researchers ask in the middle of a chat."""
 
+    card = CheckCard("attention", "chat", "question", "Attention check in the chat", in_chats=True)
     after: int = Field(
         default=3,
         ge=1,
@@ -241,6 +325,14 @@ class ChatCheck(InputModel):
         """
         parts = [self.question, list(self.options), list(self.expected)]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:32]
+
+    @property
+    def texts(self) -> Sequence[str]:
+        return [self.question, *self.options]
+
+    @classmethod
+    def describe(cls, n: int, section: Any) -> str:
+        return f"{n} attention checks per chat"
 
     def passes(self, answer: str) -> bool:
         """Return True if the answer is among those that pass."""

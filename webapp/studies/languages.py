@@ -76,10 +76,7 @@ def own_lines(version: StudyVersion) -> list[str]:
     texts += [getattr(level, name) for level in levels for name in LEVEL_TEXTS]
     for question in [*values.questions, *post_task_questions(version)]:
         texts += [question.title, question.help, *question.labels.values(), *question.options]
-    for quiz in values.checking.quiz_questions:
-        texts += [quiz.question, *quiz.options, quiz.why]
-    for check in values.checking.chat_checks:
-        texts += [check.question, *check.options]
+    texts += [text for checks in values.check_lists for check in checks.entries for text in check.texts]
     if values.step_marking.label_steps:
         texts += values.step_marking.step_labels
     lines = dict.fromkeys(" ".join(line.split()) for text in texts for line in text.split("\n"))

@@ -24,7 +24,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from pydantic.fields import FieldInfo
@@ -34,6 +34,7 @@ from chatbots.type_descriptions import TypeDescription
 from chatbots.validation import InputModel, Many, Number
 from evaluation.data.items import ANSWER_NUMBERS
 from webapp.core.language import Language
+from webapp.studies.attention_checks import CheckCard, CheckEntry
 from webapp.studies.marking_settings import MOST_CHOSEN, ChatId
 from webapp.studies.questions import Key
 
@@ -192,7 +193,7 @@ PracticeText = Annotated[str, Field(min_length=1, max_length=20_000)]
 PracticeAnswer = Literal["first", "same", "second"]
 
 
-class TrainingPair(InputModel):
+class TrainingPair(CheckEntry):
     """A pair of replies whose right answers are known.
 
     Attributes:
@@ -200,6 +201,17 @@ class TrainingPair(InputModel):
         why: explanation after a wrong answer.
     """
 
+    card = CheckCard(
+        "practice",
+        "practice",
+        "first",
+        "Practice pair",
+        is_step=True,
+        new_answer="first",
+        by_question="answers",
+        of_sides=True,
+        long=("first", "second", "why"),
+    )
     context: Many[PracticeText] = Field(
         default=(), title="Context", description="One utterance per line, oldest first."
     )
@@ -222,6 +234,10 @@ class TrainingPair(InputModel):
         """
         text = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+    @classmethod
+    def describe(cls, n: int, section: Any) -> str:
+        return "practice with a pass mark"
 
     def missed(self, answers: Mapping[str, float]) -> list[str]:
         """Return the keys of the questions that were answered wrongly."""

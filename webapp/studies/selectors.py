@@ -402,11 +402,8 @@ def items_judged(study: Study) -> QuerySet[Item]:
 def steps_asked(study: Study) -> list[str]:
     """Return the protocol's steps that participants of this study reach."""
     values = study.values
-    empty = {
-        "quiz": not values.checking.quiz_questions,
-        "questions": not values.questions,
-        "practice": not values.training.training_pairs,
-    }
+    empty = {checks.kind.card.step: not checks.entries for checks in values.check_lists if checks.kind.card.is_step}
+    empty["questions"] = not values.questions
     return [step.name for step in protocols.get(study.protocol).steps if not empty.get(step.name, False)]
 
 

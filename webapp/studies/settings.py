@@ -7,7 +7,8 @@ combinations of values, and checks them against the installed bots.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import cache, lru_cache
 from typing import Annotated, Any, Literal
@@ -24,7 +25,7 @@ from chatbots.validation import InputModel, Many, Number, ValuesError
 from webapp.core.language import LANGUAGES, Language
 from webapp.core.markdown import reply_html
 from webapp.studies.assignment.settings import Assignment
-from webapp.studies.attention_checks import Attention, Checking
+from webapp.studies.attention_checks import Attention, CheckEntry, Checking, check_lists
 from webapp.studies.conditions import Conditions
 from webapp.studies.marking_settings import ErrorMarking, Marking, OwnMarking, StepMarking
 from webapp.studies.participant_texts import TEXTS, texts_in
@@ -412,6 +413,31 @@ class Closing(InputModel):
         return timezone.make_aware(datetime.combine(after, datetime.min.time()))
 
 
+@dataclass(frozen=True, slots=True)
+class CheckList:
+    """List of checks in a study's settings.
+
+    Attributes:
+        name: name of the value, such as `quiz_questions`.
+        kind: class of its entries.
+        section: settings next to the list.
+    """
+
+    name: str
+    kind: type[CheckEntry]
+    section: InputModel
+    entries: Sequence[CheckEntry]
+
+    @property
+    def description(self) -> str:
+        """Phrase for the datasheet; empty if the study has none of these checks."""
+        return self.kind.describe(len(self.entries), self.section) if self.entries else ""
+
+
+CHECK_SECTIONS = ("checking", "training", "attention")
+"""Sections with lists of checks, in the order of the builder."""
+
+
 class StudyValues(InputModel):
     """All values of a version of a study.
 
@@ -486,6 +512,15 @@ class StudyValues(InputModel):
         if self.chat.format == "plain":
             return ""
         return reply_html(text, links_as_text=self.chat.links == "text", language=self.texts.language)
+
+    @property
+    def check_lists(self) -> list[CheckList]:
+        """The lists of checks, without those among the questions."""
+        return [
+            CheckList(name, kind, section, getattr(section, name))
+            for section in (getattr(self, section_name) for section_name in CHECK_SECTIONS)
+            for name, kind in check_lists(type(section)).items()
+        ]
 
     def to_json(self) -> dict[str, Any]:
         """Return the values as JSON."""

@@ -260,27 +260,23 @@ def _quality_types(study: Study) -> str:
 
 def _checks(study: Study) -> list[str]:
     """Return the attention checks among items and questions."""
-    attention, checking = study.values.attention, study.values.checking
-    checks = []
-    if attention.attention_checks and attention.n_checks:
-        checks.append(f"{attention.n_checks} attention checks per task")
+    attention, lists = study.values.attention, study.values.check_lists
+    checks = [checks.description for checks in lists if checks.section is attention]
     if attention.n_gold:
         checks.append(f"{attention.n_gold} items with known answers per task")
     if attention.n_repeated:
         checks.append(f"{attention.n_repeated} items shown twice per task")
-    if checking.chat_checks:
-        checks.append(f"{len(checking.chat_checks)} attention checks per chat")
-    return checks
+    checks += [
+        checks.description for checks in lists if checks.section is not attention and not checks.kind.card.is_step
+    ]
+    return list(filter(None, checks))
 
 
 def _asked_before(study: Study) -> list[str]:
     """Return the checks before the task."""
-    checks = []
-    if study.values.checking.quiz_questions:
-        checks.append("questions about the instructions")
-    if study.values.training.training_pairs:
-        checks.append("practice with a pass mark")
-    return checks
+    return [
+        checks.description for checks in study.values.check_lists if checks.kind.card.is_step and checks.description
+    ]
 
 
 def _quality(study: Study) -> str:

@@ -7,7 +7,6 @@ so keys need not be typed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from django import forms
@@ -18,67 +17,20 @@ from chatbots.validation import InputModel
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState
 from webapp.dashboard.builder.cards import MOVING_WORDS, Card, CardsForm, Drafts, Fields, deleted_just_now
 from webapp.dashboard.builder.forms import SettingsForm, field_made, section_fields
-from webapp.studies.attention_checks import AttentionCheck, ChatCheck, QuizQuestion
+from webapp.studies.attention_checks import CheckEntry, check_lists
 from webapp.studies.items import gold_store
 from webapp.studies.models import Item, Study
-from webapp.studies.protocol_settings import TrainingPair
 from webapp.studies.questions import MOST_POINTS_IN_A_ROW, Question, texts_in
 from webapp.studies.ready_made import READY_MADE
+from webapp.studies.settings import CHECK_SECTIONS, SECTIONS
 
 _SIDES = (("", "not checked"), ("first", "first"), ("same", "same"), ("second", "second"))
 
 
-@dataclass(frozen=True, slots=True)
-class EntryKind:
-    """List of attention checks of one kind.
-
-    Attributes:
-        name: name of the value, such as `quiz_questions`.
-        entry: name of one entry.
-        named_by: field that is the title of a folded card.
-        add: label of the button that adds one.
-        new_answer: initial right answer to the first question.
-        by_question: the field with answers by question; empty for none.
-        of_sides: whether these answers are sides of a comparison; otherwise numbers.
-        long: fields with several lines.
-    """
-
-    name: str
-    entry: type[InputModel]
-    named_by: str
-    add: Any
-    new_answer: str = ""
-    by_question: str = ""
-    of_sides: bool = False
-    long: tuple[str, ...] = ()
-
-
-KINDS: dict[str, EntryKind] = {
-    kind.name: kind
-    for kind in (
-        EntryKind("quiz_questions", QuizQuestion, "question", "Question about the instructions"),
-        EntryKind(
-            "training_pairs",
-            TrainingPair,
-            "first",
-            "Practice pair",
-            "first",
-            by_question="answers",
-            of_sides=True,
-            long=("first", "second", "why"),
-        ),
-        EntryKind("chat_checks", ChatCheck, "question", "Attention check in the chat"),
-        EntryKind(
-            "attention_checks",
-            AttentionCheck,
-            "response",
-            "Attention check among the items",
-            "2",
-            by_question="expected",
-            long=("response", "second_response", "reference"),
-        ),
-    )
+KINDS: dict[str, type[CheckEntry]] = {
+    name: kind for section in CHECK_SECTIONS for name, kind in check_lists(SECTIONS[section]).items()
 }
+"""Class of the entries of each list of checks."""
 
 
 class EntryCard(Card):
@@ -88,7 +40,7 @@ class EntryCard(Card):
         self,
         data: Mapping[str, Any] | None = None,
         *,
-        kind: EntryKind,
+        kind: type[CheckEntry],
         prefix: str,
         questions: list[Question],
         entry: InputModel | None = None,
@@ -102,18 +54,18 @@ class EntryCard(Card):
             new: initial field values of a new entry.
             leave_out: fields that the study's protocol does not use.
         """
-        self.kind, self.questions, self.title_field = kind, questions, kind.named_by
-        if kind.by_question and questions:
-            self.instead_of = {kind.by_question: f"by_{questions[0].key}"}
+        self.look, self.questions, self.title_field = kind.card, questions, kind.card.named_by
+        if self.look.by_question and questions:
+            self.instead_of = {self.look.by_question: f"by_{questions[0].key}"}
         initial = self._initial(entry) if entry else dict(new or {})
-        super().__init__(data, model=kind.entry, prefix=prefix, initial=initial)
-        for name, info in kind.entry.model_fields.items():
-            if name == kind.by_question:
+        super().__init__(data, model=kind, prefix=prefix, initial=initial)
+        for name, info in kind.model_fields.items():
+            if name == self.look.by_question:
                 self.fields.update(self._by_question())
             elif name not in leave_out and (field := field_made(name, info)) is not None:
                 self.fields[name] = field
                 field.required = info.is_required() and not isinstance(field, forms.IntegerField)
-                if name in kind.long:
+                if name in self.look.long:
                     field.widget = forms.Textarea(attrs={"rows": 3})
         for field in self.fields.values():
             if not isinstance(field.widget, forms.CheckboxSelectMultiple):
@@ -123,7 +75,7 @@ class EntryCard(Card):
         fields: dict[str, forms.Field] = {}
         for question in self.questions:
             words = f"Answer to “{question.title}”"
-            if self.kind.of_sides:
+            if self.look.of_sides:
                 fields[f"by_{question.key}"] = forms.ChoiceField(label=words, choices=_SIDES, required=False)
                 continue
             fields[f"by_{question.key}"] = answers_field(
@@ -132,17 +84,17 @@ class EntryCard(Card):
         return fields
 
     def _initial(self, entry: InputModel) -> dict[str, Any]:
-        initial = {name: getattr(entry, name) for name in self.kind.entry.model_fields}
-        answers: Mapping[str, Any] = initial.pop(self.kind.by_question, {})
+        initial = {name: getattr(entry, name) for name in type(entry).model_fields}
+        answers: Mapping[str, Any] = initial.pop(self.look.by_question, {})
         for key, answer in answers.items():
             initial[f"by_{key}"] = answer if isinstance(answer, str) else [str(number) for number in answer]
         return initial
 
     def plain(self, field_values: Mapping[str, Any]) -> dict[str, Any]:
         plain_entry = {name: value for name, value in field_values.items() if not name.startswith("by_")}
-        if self.kind.by_question:
+        if self.look.by_question:
             answers = {question.key: field_values.get(f"by_{question.key}") for question in self.questions}
-            plain_entry[self.kind.by_question] = {key: answer for key, answer in answers.items() if answer}
+            plain_entry[self.look.by_question] = {key: answer for key, answer in answers.items() if answer}
         return plain_entry
 
     @property
@@ -206,15 +158,16 @@ class NumbersField(forms.CharField):
         return [int(part) for part in parts]
 
 
-def entry_new(kind: EntryKind, questions: list[Question], language: str) -> Fields:
+def entry_new(name: str, questions: list[Question], language: str) -> Fields:
     """Return the initial fields of a new card, in the study's language."""
-    is_pair = kind.name == "attention_checks" and any(question.low < 0 for question in questions)
-    plain = texts_in(READY_MADE["entries"][f"{kind.name}_of_pairs" if is_pair else kind.name], language)
+    card, examples = KINDS[name].card, READY_MADE["entries"]
+    is_pair = f"{name}_of_pairs" in examples and any(question.low < 0 for question in questions)
+    plain = texts_in(examples.get(f"{name}_of_pairs" if is_pair else name, {}), language)
     fields: Fields = {
-        name: "\n".join(value) if isinstance(value, list) else str(value) for name, value in plain.items()
+        field: "\n".join(value) if isinstance(value, list) else str(value) for field, value in plain.items()
     }
-    if kind.by_question:
-        side = kind.new_answer if kind.of_sides else [kind.new_answer]
+    if card.by_question:
+        side = card.new_answer if card.of_sides else [card.new_answer]
         answer = ["1"] if is_pair else side
         fields |= {f"by_{question.key}": answer for question in (questions if is_pair else questions[:1])}
     return fields
@@ -284,23 +237,27 @@ class ChecksForm(CardsForm):
         return EntryCard(data, kind=KINDS[name], prefix=f"{name}-{token}", entry=entry, new=new, **self.of_cards)
 
     def _new(self, name: str) -> Fields:
-        return entry_new(KINDS[name], self.of_cards["questions"], self.language)
+        return entry_new(name, self.of_cards["questions"], self.language)
 
     def added(self, drafts: Drafts, verb: str, name: str, target: str) -> list[Fields]:
         return [self._new(name)] if verb == "add" else []
 
-    def listed(self) -> dict[str, dict[str, Any]]:
-        """Return the context of each list of checks, by its name."""
-        return {
-            name: {
-                "name": name,
-                "cards": self.cards[name],
-                "add": KINDS[name].add,
-                "new_card": self.card(name, "NEWCARD", new=self._new(name)),
-                "errors": self.list_errors(name),
-            }
-            for name in self.lists
-        }
+    def listed(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the context of the lists of checks, by their group of the page."""
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for name in self.lists:
+            look = KINDS[name].card
+            groups.setdefault(look.group, []).append(
+                {
+                    "name": name,
+                    "cards": self.cards[name],
+                    "add": look.add,
+                    "step": look.step,
+                    "new_card": self.card(name, "NEWCARD", new=self._new(name)),
+                    "errors": self.list_errors(name),
+                }
+            )
+        return groups
 
 
 CHECKED = ("attention", "training")
@@ -321,15 +278,17 @@ class ChecksStep(BuildStep):
 
     def form(self, plan: Plan, data: Mapping[str, Any] | None = None) -> ChecksForm:
         fields: dict[str, forms.Field] = section_fields("checking")
-        lists = ["quiz_questions"]
-        if plan.protocol and plan.protocol.gives == "bots":
-            lists.append("chat_checks")
-        settings = plan.protocol.settings if plan.protocol else ()
-        if "training" in settings:
-            lists.append("training_pairs")
-        if "attention" in settings:
+        sections = {"checking", *(plan.protocol.settings if plan.protocol else ())}
+        has_chats = plan.protocol is not None and plan.protocol.gives == "bots"
+        lists = [
+            name
+            for section in CHECK_SECTIONS
+            if section in sections
+            for name, kind in check_lists(SECTIONS[section]).items()
+            if has_chats or not kind.card.in_chats
+        ]
+        if "attention" in sections:
             fields |= section_fields("attention")
-            lists.append("attention_checks")
         is_pair = plan.protocol is not None and plan.protocol.n_replies == 2
         has_reference = plan.protocol is not None and plan.protocol.needs_reference
         left_out = () if is_pair else ("second_response",)
@@ -347,7 +306,7 @@ class ChecksStep(BuildStep):
         context: dict[str, Any] = {
             "asks_checks": checks_asked(plan),
             "moving_words": MOVING_WORDS,
-            **deleted_just_now(request, {name: kind.named_by for name, kind in KINDS.items()}),
+            **deleted_just_now(request, {name: kind.card.named_by for name, kind in KINDS.items()}),
         }
         if plan.protocol and "attention" in plan.protocol.settings:
             context |= {

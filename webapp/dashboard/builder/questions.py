@@ -466,14 +466,8 @@ class QuestionsStep(BuildStep):
 def _checks_set(plan: Plan) -> int:
     """Return the number of the study's checks of all kinds."""
     values = plan.study.values
-    lists = (
-        values.checking.quiz_questions,
-        values.checking.chat_checks,
-        values.training.training_pairs,
-        values.attention.attention_checks,
-    )
     numbers = (values.attention.n_gold, values.attention.n_repeated)
-    return sum(map(len, lists)) + len(checks_asked(plan)) + sum(map(bool, numbers))
+    return sum(len(checks.entries) for checks in values.check_lists) + len(checks_asked(plan)) + sum(map(bool, numbers))
 
 
 def _set_cards(chosen: QuestionSet, scale: Scale | None, language: str) -> list[QuestionCard]:

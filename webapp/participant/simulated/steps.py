@@ -24,6 +24,7 @@ from chatbots.participants.scripted import Impression
 from webapp.participant.question_forms.base import ScriptedPage, ScriptedSheet, Sheet, sheets
 from webapp.participant.simulated.answers import ScriptedPerson, ScriptedTexts
 from webapp.participant.simulated.client import PageForm, PageTexts, StepRefused, StudyClient, frames_until, say
+from webapp.participant.steps.base import steps
 from webapp.studies.questions import BETWEEN_CHOICES
 
 _ATTENTIVE = 0.95
@@ -55,15 +56,16 @@ def _attentive(page_form: PageForm, rng: random.Random) -> dict[str, str | list[
     return right
 
 
-async def questions(person: ScriptedPerson) -> None:
-    """Answer the questions before the task at random."""
-    page_form, rng = person.doors.form("/questions/"), person.rng
+async def fill_form(person: ScriptedPerson) -> None:
+    """Answer the form of the step at random, and its attention checks mostly right."""
+    step = person.doors.step
+    page_form, rng = person.doors.form(f"/{step}/"), person.rng
     answers = _by_chance(page_form, person)
     answers |= {name: rng.choice(options) for name, options in page_form.choices.items()}
     answers |= {name: rng.choice(points) for name, points in page_form.points.items()}
     answers |= _attentive(page_form, rng)
     after = await person.doors.send(page_form, answers)
-    if person.doors.step == "questions":
+    if person.doors.step == step:
         raise StepRefused(f"the answers were not accepted at {after.url.path} ({after.status_code})")
 
 
@@ -328,7 +330,7 @@ async def practice(person: ScriptedPerson) -> None:
 StepScript = Callable[[ScriptedPerson], Awaitable[None]]
 STEP_SCRIPTS: dict[str, StepScript] = {
     "quiz": quiz,
-    "questions": questions,
+    "questions": fill_form,
     "practice": practice,
     "chat": chat,
     "arena": arena,
@@ -369,10 +371,10 @@ class ScriptedParticipant(ScriptedPerson):
                     await self.doors.send(following, {})
                     continue
                 return ScriptedVisit(self.n_exchanges, n_pages)
-            if step not in STEP_SCRIPTS:
+            if step not in STEP_SCRIPTS and step not in steps:
                 page, known = self.doors.page, ", ".join(sorted(STEP_SCRIPTS))
                 raise StepRefused(f"led to {page.url.path} ({page.status_code}), which is not one of the steps {known}")
-            await STEP_SCRIPTS[step](self)
+            await STEP_SCRIPTS.get(step, fill_form)(self)
         raise StepRefused(f"no end after {_MOST_PAGES} pages; the last was {self.doors.page.url.path}")
 
 

@@ -70,6 +70,7 @@ from chatbots.registry import C, Registry
 from evaluation.analysis.ordered_choices import OrderedChoices
 from webapp.core.errors import Refused
 from webapp.studies.assignment.cells import DrawnBot
+from webapp.studies.attention_checks import Checking, check_lists
 from webapp.studies.models import Item, Rubric, Study, StudyVersion, Task
 from webapp.studies.questions import Answers, Question
 from webapp.studies.sent_answers import SentAnswers, check_answers, select_numbers
@@ -95,7 +96,8 @@ class Step:
 
 def usual_steps(*work: Step) -> tuple[Step, ...]:
     """Return a protocol's steps: those before this work, it, and the end."""
-    before = (Step(name, _("About")) for name in ("consent", "instructions", "quiz", "questions"))
+    checks = [kind.card.step for kind in check_lists(Checking).values() if kind.card.is_step]
+    before = (Step(name, _("About")) for name in ("consent", "instructions", *checks, "questions"))
     return (*before, *work, Step("done", _("Done")))
 
 

@@ -20,6 +20,7 @@ from evaluation.data.package import Package
 from webapp.conversations.models import ChatCheckAnswer, Conversation, ReplyMark, ReplyReport, Turn
 from webapp.core.clock import database_now
 from webapp.core.column_bounds import check_rows
+from webapp.ratings.check_kinds import CHECK_KINDS
 from webapp.ratings.models import Rating
 from webapp.studies.attention_checks import quiz_digest
 from webapp.studies.models import Outcome, QuestionAnswers, QuizAttempt, Slot, Study, StudyVersion, Task
@@ -121,17 +122,17 @@ def _checks(study: Study, rows: Iterable[Row], versions: Mapping[int, StudyVersi
     newest = versions[max(versions)]
     stores: dict[str, Callable[[Sequence[Any]], PackageBatch]] = {
         "quiz": lambda attempts: _quizzes(study, attempts, versions),
-        "before": lambda some: _answered_at(study, some),
+        "questions": lambda some: _answered_at(study, some),
         "item": lambda some: _of_items(study, some, newest),
-        "gold": lambda some: _of_items(study, some, newest),
         "chat": lambda some: _in_chats(study, some, newest),
     }
     number = 1
     for kind, kind_rows in itertools.groupby(rows, lambda row: row["kind"]):
-        units: Iterator[Any] = (_attempts if kind == "quiz" else iter)(kind_rows)
+        stored_as = CHECK_KINDS[kind].stored_as if kind in CHECK_KINDS else ""
+        units: Iterator[Any] = (_attempts if stored_as == "quiz" else iter)(kind_rows)
         while batch := list(itertools.islice(units, BATCH)):
-            if kind in stores:
-                yield store_rows("checks", number, batch, stores[kind])
+            if stored_as in stores:
+                yield store_rows("checks", number, batch, stores[stored_as])
             number += sum(len(unit) if isinstance(unit, list) else 1 for unit in batch)
 
 
