@@ -25,6 +25,7 @@ from webapp.core.pages import staff_refusal
 from webapp.core.project_scope import USUAL_PROJECT, active_project, enter_project
 from webapp.core.projects import candidate_projects, projects_of
 from webapp.core.rights import Right, may
+from webapp.dashboard.guide import FIRST, GUIDE_OF, guide_address
 from webapp.insights.charts.figure import FIGURE_PARAM, figures_in
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import get_protocol
@@ -179,8 +180,11 @@ def page(request: HttpRequest, template: str, section: str, status: int = 200, *
     """Render a dashboard page with its navigation."""
     theme = request.COOKIES.get("theme", "")
     projects = projects_of(request.user)
+    match = request.resolver_match
+    place = (GUIDE_OF.get(match.kwargs.get("step", "")) or GUIDE_OF.get(match.url_name or "")) if match else None
     context = {
         "section": section,
+        "guide_href": guide_address(place or FIRST),
         "navigation": navigation(),
         "theme_next": _NEXT_THEME.get(theme, "light"),
         "projects": projects,
