@@ -26,7 +26,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, PrivateAttr, StringConstraints, ValidationInfo, field_validator
 
-from chatbots.corpora.formats import FORMATS
+from chatbots.corpora.reading import FORMATS
 from chatbots.corpora.vocabulary import RECOMMENDED, TOKENISERS, VocabularySize
 from chatbots.encoders.ei_encoders import GOEMOTIONS
 from chatbots.identity import canonical_json

@@ -19,7 +19,7 @@ import torch
 
 from chatbots.corpora.dialogues import EVERYDAY as EVERYDAY_FOLDER
 from chatbots.corpora.dialogues import Corpus, CorpusError, Dialogue, dialogues_split
-from chatbots.corpora.formats import corpus_read
+from chatbots.corpora.reading import corpus_read
 from chatbots.corpora.vocabulary import EOS, PAD, UNK, Tokeniser, Vocabulary, tokeniser_get
 from chatbots.identity import canonical_json
 from chatbots.models.batch import DialogueBatch

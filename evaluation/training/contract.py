@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from chatbots.corpora.dialogues import EVERYDAY as EVERYDAY_FOLDER
 from chatbots.corpora.dialogues import CorpusError, Dialogue, dialogues_split
-from chatbots.corpora.formats import corpus_read
+from chatbots.corpora.reading import corpus_read
 from chatbots.identity import canonical_json
 from chatbots.training.config import EVERYDAY
 from chatbots.validation import InputModel

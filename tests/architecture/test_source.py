@@ -48,6 +48,15 @@ def test_packages_keep_their_budgets() -> None:
     assert over == {}, "make these smaller, or decide on a larger budget"
 
 
+def test_a_packages_own_file_has_no_code() -> None:
+    """`__init__.py` may name what the package offers; the code is in modules, which a reader finds by their names."""
+    allowed = (ast.Import, ast.ImportFrom, ast.Expr)
+    for module in modules():
+        if module.path.name == "__init__.py":
+            for node in module.tree.body:
+                assert isinstance(node, allowed) or ast.unparse(node).startswith("__all__"), (module.where, node.lineno)
+
+
 def test_modules_say_what_they_are_for() -> None:
     silent = [
         m.where for m in modules() if not m.text.startswith('"""') and m.tree.body and ast.get_docstring(m.tree) is None

@@ -75,7 +75,7 @@ def extracted() -> Catalog:
     for text in first_texts():
         found.add(text, locations=[("webapp/studies/questions.py", 1)])
     for text in kinds_deleted():
-        found.add(text, locations=[("webapp/studies/privacy/__init__.py", 1)])
+        found.add(text, locations=[("webapp/studies/privacy/consent.py", 1)])
     for text in reasons_of_reports():
         found.add(text, locations=[("webapp/conversations/models.py", 1)])
     return found

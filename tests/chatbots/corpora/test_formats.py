@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from chatbots.corpora.dialogues import EVERYDAY, CorpusError, Dialogue
-from chatbots.corpora.formats import FORMATS, corpus_read
+from chatbots.corpora.reading import FORMATS, corpus_read
 
 S = " +++$+++ "
 

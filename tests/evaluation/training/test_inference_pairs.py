@@ -5,7 +5,7 @@ import random
 import pytest
 
 from chatbots.corpora.dialogues import CorpusError, Dialogue
-from chatbots.corpora.formats import corpus_read
+from chatbots.corpora.reading import corpus_read
 from evaluation.training.inference_pairs import (
     COLUMNS,
     InferencePair,

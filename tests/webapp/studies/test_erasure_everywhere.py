@@ -26,10 +26,9 @@ from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.jobs.services.jobs import job_create
 from webapp.results.cache import AnalysisKey, compute_now
-from webapp.studies import privacy
 from webapp.studies.items import item_add
 from webapp.studies.models import Participant, Study
-from webapp.studies.privacy import participant_withdraw, participants_erase
+from webapp.studies.privacy import erasure, participant_withdraw, participants_erase
 from webapp.transfer.job_files import export_make
 
 MARK = "QMARKQ"
@@ -122,7 +121,7 @@ def test_no_place_holds_anything_of_a_person_who_is_gone(
     report = report_newest(study)
     assert report is not None
     emptied: list[bool] = []
-    monkeypatch.setattr(privacy, "journal_emptied", lambda: emptied.append(True))
+    monkeypatch.setattr(erasure, "journal_emptied", lambda: emptied.append(True))
     with django_capture_on_commit_callbacks(execute=True):
         if how == "erased":
             participants_erase(participants=Participant.objects.filter(pk=person.pk), notes=True)

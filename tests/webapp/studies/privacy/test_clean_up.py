@@ -19,8 +19,8 @@ from webapp.core.models import CleanUp
 from webapp.core.rights import Right
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job
-from webapp.studies import privacy
 from webapp.studies.models import Participant, Study
+from webapp.studies.privacy import erasure as erasures
 from webapp.studies.privacy import participant_withdraw, participants_erase
 from webapp.studies.privacy.retention import retention_run, texts_counts, texts_erase
 from webapp.transfer.job_files import UNFINISHED_KEPT, export_folder, export_make, export_path, files_expire
@@ -74,7 +74,7 @@ def test_each_hook_may_fail_and_all_others_have_run(
     monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Callable[..., Any]
 ) -> None:
     study = make_study()
-    n_hooks = len(privacy._people_gone) + len(privacy._follow)
+    n_hooks = len(erasures._people_gone) + len(erasures._follow)
     for failing in range(n_hooks):
         calls: list[int] = []
 
@@ -87,8 +87,8 @@ def test_each_hook_may_fail_and_all_others_have_run(
             return act
 
         acts = [make(n) for n in range(n_hooks)]
-        monkeypatch.setattr(privacy, "_people_gone", acts[: len(privacy._people_gone)])
-        monkeypatch.setattr(privacy, "_follow", acts[len(privacy._people_gone) :])
+        monkeypatch.setattr(erasures, "_people_gone", acts[: len(erasures._people_gone)])
+        monkeypatch.setattr(erasures, "_follow", acts[len(erasures._people_gone) :])
         person = make_person(study, f"secret{failing}")
         with django_capture_on_commit_callbacks(execute=True):
             gone("erased", person)
