@@ -97,6 +97,7 @@ _OPTIONS: dict[str, ParameterType] = {
     "synthetic": bool,
     "failed": bool,
     "images": bool,
+    "redacted": bool,
     "searched": bool,
     "excluded_flags": int,
 }

@@ -269,6 +269,7 @@ class ExportForm(forms.Form):
     include_synthetic = forms.BooleanField(required=False)
     include_failed = forms.BooleanField(required=False)
     include_private = forms.BooleanField(required=False)
+    is_redacted = forms.BooleanField(required=False)
     without = FlagsField(required=False)
     q = forms.CharField(required=False)
 
@@ -284,6 +285,7 @@ class PackageForm(forms.Form):
     include_failed = forms.BooleanField(required=False)
     include_private = forms.BooleanField(required=False)
     include_images = forms.BooleanField(required=False)
+    is_redacted = forms.BooleanField(required=False)
     without = FlagsField(required=False)
 
 

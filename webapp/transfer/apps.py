@@ -1,6 +1,7 @@
 """App configuration: registers job kinds, and removes files on erasure."""
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy as _
 
 
 class TransferConfig(AppConfig):
@@ -13,14 +14,22 @@ class TransferConfig(AppConfig):
         kinds.look_into("webapp.transfer.kinds")
         from webapp.core.audit_trail import vocabulary_add
         from webapp.core.project_disk import disk_register
-        from webapp.studies.privacy import erasure_follow
+        from webapp.studies.privacy import erasure_follow, erasure_kind
+        from webapp.studies.privacy.retention import TextsKind, texts_kind
         from webapp.transfer.exporters.base import exporters, run_exporters
         from webapp.transfer.job_files import exports_forget, project_exports, project_uploads, uploads_forget
+        from webapp.transfer.models import RedactionHit
+        from webapp.transfer.redaction.review import hits_of
         from webapp.transfer.report_links import shares_forget
 
         vocabulary_add("table", lambda: {*exporters.names(), *(table.name for table in run_exporters()), "package"})
         erasure_follow(exports_forget)
         erasure_follow(shares_forget)
         erasure_follow(uploads_forget)
+        erasure_kind("redaction_hits", _("marks of personal data in texts"), hits_of)
+        texts_kind(
+            "redaction_hits",
+            TextsKind(lambda study: RedactionHit.objects.filter(study=study), lambda _study, rows: rows.delete()),
+        )
         disk_register("Exports and reports", project_exports)
         disk_register("Uploads to import", project_uploads)

@@ -35,6 +35,7 @@ from webapp.studies.selectors import questions_of_study
 from webapp.transfer.datasheet_questions import QUESTIONS, SECTIONS, VERSION, DatasheetQuestion, key_now, key_of
 from webapp.transfer.exporters.base import ExportOptions
 from webapp.transfer.exporters.participants import participants_included
+from webapp.transfer.redaction.review import summarise_redaction
 
 TO_BE_ANSWERED = "To be completed by the researchers"
 _NO_ANSWERS = ("Not assessed.", "Not assessed: there are no answers to compare.")
@@ -318,6 +319,8 @@ def _personal(study: Study) -> str:
         sentences.append(f"Ids are kept for {rights.ids_kept_days} days.")
     if rights.texts_kept_days is not None:
         sentences.append(f"Texts are kept for {rights.texts_kept_days} days.")
+    if (summary := summarise_redaction(study)) is not None:
+        sentences.append(f"Redaction for publication: {summary.describe()}")
     return " ".join(sentences)
 
 

@@ -95,6 +95,7 @@ def export_record(
         synthetic=options.include_synthetic,
         failed=options.include_failed,
         images=options.include_images,
+        redacted=options.is_redacted,
         searched=bool(options.search),
         excluded_flags=len(options.without),
     )

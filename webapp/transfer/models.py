@@ -42,3 +42,78 @@ class SharedReport(TimeStamped):
 
     def __str__(self) -> str:
         return self.name
+
+
+class RedactionReview(models.Model):
+    """Review of a study's texts for personal data, before publication."""
+
+    study = models.OneToOneField(Study, on_delete=models.CASCADE, related_name="redaction")
+    names = models.TextField(blank=True, help_text=_("Names to find, one a line."))
+    model = models.CharField(max_length=100, blank=True, help_text=_("spaCy model that finds names, if any."))
+    n_texts = models.PositiveIntegerField(default=0, help_text=_("Texts read by the last search."))
+    searched_at = models.DateTimeField(null=True, blank=True)
+    finished_at = models.DateTimeField(
+        null=True, blank=True, help_text=_("When a person finished the review; empty again after new texts or hits.")
+    )
+
+    project_paths = ("study",)
+
+    objects = ProjectManager()
+
+    def __str__(self) -> str:
+        return str(self.study_id)
+
+
+class RedactionHit(models.Model):
+    """Personal data in one text, and the decision about it.
+
+    It stores no text: digests are keyed with the server's secret. It is deleted with the row that holds the text.
+    """
+
+    class Decision(models.TextChoices):
+        """Decision of a person; undecided hits are replaced."""
+
+        UNDECIDED = "", _("Undecided")
+        REPLACE = "replace", _("Replace")
+        KEEP = "keep", _("Keep")
+
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="redaction_hits")
+    turn = models.ForeignKey("conversations.Turn", null=True, on_delete=models.CASCADE, related_name="+")
+    rating = models.ForeignKey("ratings.Rating", null=True, on_delete=models.CASCADE, related_name="+")
+    answers = models.ForeignKey("studies.QuestionAnswers", null=True, on_delete=models.CASCADE, related_name="+")
+    item = models.ForeignKey("studies.Item", null=True, on_delete=models.CASCADE, related_name="+")
+    text_digest = models.CharField(max_length=32)
+    start = models.PositiveIntegerField()
+    end = models.PositiveIntegerField()
+    kind = models.CharField(max_length=10)
+    value_digest = models.CharField(max_length=32, help_text=_("Equal for equal values of the study."))
+    number = models.PositiveIntegerField(help_text=_("Number of the value in its placeholder."))
+    decision = models.CharField(max_length=7, choices=Decision, blank=True, default="")
+
+    project_paths = ("study",)
+
+    objects = ProjectManager()
+
+    class Meta:
+        ordering = ["kind", "number", "pk"]
+        indexes = [
+            models.Index(fields=["study", "kind", "number", "id"], name="redaction_hit_listed"),
+            models.Index(fields=["study", "decision"], name="redaction_hit_decided"),
+        ]
+        constraints = [
+            models.CheckConstraint(
+                condition=models.Q(turn__isnull=False)
+                ^ models.Q(rating__isnull=False)
+                ^ models.Q(answers__isnull=False)
+                ^ models.Q(item__isnull=False),
+                name="redaction_hit_of_one_row",
+            )
+        ]
+
+    def __str__(self) -> str:
+        return self.placeholder
+
+    @property
+    def placeholder(self) -> str:
+        """Text that replaces the value in redacted exports."""
+        return f"[{self.kind.upper()}_{self.number}]"

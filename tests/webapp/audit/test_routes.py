@@ -70,6 +70,7 @@ HARMLESS = {
     "study_analyse": "starts a job that computes results",
     "study_console_act": "a message in a chat, stored with its author",
     "study_keep": "a saved search",
+    "study_redaction": "decisions about personal data in texts; exports, which apply them, are recorded",
     "study_pay_codes": "reads the settings of a study on the platform",
     "study_person_answer": "an answer to a participant, stored with its author",
     "study_prediction": "starts a job that computes results",

@@ -36,6 +36,7 @@ from webapp.transfer.exporters.base import (
     exporter_counts,
     exporter_get,
     exporter_list,
+    rows_of_table,
     run_exporters,
     search_check,
     table_of_run,
@@ -175,11 +176,11 @@ def send_file(
         pieces = package_pieces(study, options)
     else:
         exporter = exporter_get(table_name)
-        pieces = stream(file_format, exporter.columns(study, options), exporter.rows(study, options))
+        pieces = stream(file_format, exporter.columns(study, options), rows_of_table(exporter, study, options))
     return sent(pieces, study.key, table_name, file_format, is_private=options.include_private)
 
 
-_CHOSEN = ("include_synthetic", "include_failed", "include_private", "without")
+_CHOSEN = ("include_synthetic", "include_failed", "include_private", "without", "is_redacted")
 
 
 @read_view()

@@ -26,6 +26,7 @@ from webapp.studies.protocols.base import get_protocol
 from webapp.studies.questions import BETWEEN_CHOICES, Question
 from webapp.studies.selectors import factors_of_study, parts_of_study
 from webapp.studies.sittings import SITTING
+from webapp.transfer.redaction.redactor import Redactor
 
 ColumnType = Literal["text", "integer", "number", "boolean", "time", "json"]
 CHUNK = 1000
@@ -92,6 +93,7 @@ class ExportOptions:
         without: names of flags; the work of participants with one of them is left out.
         include_images: also include participants' images in a data package.
         search: a query of the conversation browser, which filters tables of conversations; empty: none.
+        is_redacted: replace personal data in texts as reviewed (`webapp/transfer/redaction`); without images.
     """
 
     include_synthetic: bool = False
@@ -100,6 +102,7 @@ class ExportOptions:
     without: tuple[str, ...] = ()
     search: str = ""
     include_images: bool = False
+    is_redacted: bool = False
 
 
 class Exporter(Protocol):
@@ -108,7 +111,8 @@ class Exporter(Protocol):
     Optional attributes: `right`, if reading the dashboard is not enough; `count(study, options)`, the number of rows
     (or of results that rows are computed from), for main tables of the export page; `is_small`, if it does not grow
     with the study; `packaged`, its file name in a data package; `has_codes`, if its private columns hold completion
-    codes, which also need the right to pay; `of_runs`, if `columns` and `rows` also accept a self-play run; and
+    codes, which also need the right to pay; `has_own_texts`, if all its texts are the researchers'; `of_runs`, if
+    `columns` and `rows` also accept a self-play run; and
     `is_searched`, if it has conversations only, which `ExportOptions.search` filters.
     """
 
@@ -164,7 +168,41 @@ def table_of(study: Study, name: str, options: ExportOptions) -> ExportTable:
         UnknownName: for an unknown name; the message suggests similar ones.
     """
     exporter = exporters.get(name)
-    return ExportTable(exporter, exporter.columns(study, options), exporter.rows(study, options))
+    return ExportTable(exporter, exporter.columns(study, options), rows_of_table(exporter, study, options))
+
+
+_UNREDACTED = frozenset(
+    {
+        *("answered_by", "at", "bot", "bot_version", "bots", "category", "check", "code", "codes", "consent_version"),
+        *("conversation", "dialogue_id", "filter", "first", "first_bot", "flags", "id", "identity", "image", "item"),
+        *("kind", "label", "language", "metric", "model", "name", "ordinal", "outcomes", "partner", "question"),
+        *("reply_codes", "reversed", "scale", "scales", "second", "second_bot", "seed", "source", "study", "task"),
+    }
+)
+"""Columns of ids and names that Confab or the researchers chose; the texts of all others are redacted."""
+
+
+def rows_of_table(exporter: Exporter, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+    """Return the rows of a table, redacted if the options say so."""
+    rows = exporter.rows(study, options)
+    if not options.is_redacted or hasattr(exporter, "has_own_texts"):
+        return rows
+    places = [
+        place
+        for place, column in enumerate(exporter.columns(study, options))
+        if column.type in ("text", "json")
+        and (column.asked is not None or column.name not in _UNREDACTED)
+        and not (column.is_person or column.is_private or (column.labels and column.type == "text"))
+    ]
+    return _redacted(rows, places, Redactor(study))
+
+
+def _redacted(rows: Iterator[Sequence[Any]], places: Sequence[int], redactor: Redactor) -> Iterator[Sequence[Any]]:
+    for row in rows:
+        cells = list(row)
+        for place in places:
+            cells[place] = redactor.redact_value(cells[place])
+        yield cells
 
 
 def run_exporters() -> list[Exporter]:
@@ -407,6 +445,7 @@ _COLUMNS = (
 @register_exporter
 class DictionaryTable:
     name = "dictionary"
+    has_own_texts = True
     title = "Data dictionary"
     description = "One row per column of all tables, with its meaning."
     is_small = True

@@ -357,6 +357,7 @@ _BOT_COLUMNS = (
 @register_exporter
 class BotsTable:
     name = packaged = "bots"
+    has_own_texts = True
     title = "Bots"
     description = "One row per bot version used in conversations, with version, settings, digests and card."
     is_small = True

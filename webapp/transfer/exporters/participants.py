@@ -159,6 +159,7 @@ _CONSENT_TEXTS_COLUMNS = (
 @register_exporter
 class ConsentTextsTable:
     name = packaged = "consent_texts"
+    has_own_texts = True
     title = "Consent texts"
     description = "One row per version that participants agreed to, with the exact texts."
 

@@ -28,7 +28,7 @@ from webapp.studies.models import Study
 from webapp.studies.protocols.base import get_protocol
 from webapp.studies.selectors import study_by_key
 from webapp.studies.study_file import FileItem, items_of_file
-from webapp.transfer.exporters.base import ExportOptions, exporter_get
+from webapp.transfer.exporters.base import ExportOptions, exporter_get, rows_of_table
 from webapp.transfer.import_file import ImportChoices, import_conversations
 from webapp.transfer.job_files import PACKAGE, export_path, export_size, upload_errors
 from webapp.transfer.package.contents import package_pieces
@@ -48,6 +48,7 @@ class ExportParams(InputModel):
     without: Many[str] = ()
     search: str = ""
     include_images: bool = False
+    is_redacted: bool = False
 
     def options(self) -> ExportOptions:
         """Return the export's options."""
@@ -124,7 +125,7 @@ def _table(work: ShardWork[Job, ExportParams], path: Path) -> int:
 
     assert params.format != "zip", "validated when the job was created"
     columns = exporter.columns(study, options)
-    return write_file(path, params.format, columns, report_rows(exporter.rows(study, options)))
+    return write_file(path, params.format, columns, report_rows(rows_of_table(exporter, study, options)))
 
 
 def _package(work: ShardWork[Job, ExportParams], path: Path) -> int:

@@ -34,6 +34,7 @@ from webapp.transfer.package.tables import (
     tables_left_out,
     zip_pieces,
 )
+from webapp.transfer.redaction.review import summarise_redaction
 
 _RESERVED = {"ALL", "AND", "BY", "EQ", "GE", "GT", "LE", "LT", "NE", "NOT", "OR", "TO", "WITH"}
 _RESERVED |= {"COMMENT", "DEFINE", "DOCUMENT", "REMARK"}
@@ -321,7 +322,7 @@ def readme_text(
                 "## Loading the data",
                 _LOADING,
                 "## People",
-                _people(options),
+                _people(study, options),
                 "## Licence",
                 LICENCE,
             ]
@@ -394,12 +395,15 @@ Texts that a spreadsheet would run as formulas have an apostrophe before them, w
 UTC. An empty cell is a missing value."""
 
 
-def _people(options: ExportOptions) -> str:
-    text = (
-        "Participants have pseudonyms, the same in all tables and in every package of this study. Texts are "
-        "unedited: check them for names and other personal data before you publish."
-    )
-    if options.include_images:
+def _people(study: Study, options: ExportOptions) -> str:
+    text = "Participants have pseudonyms, the same in all tables and in every package of this study. "
+    if options.is_redacted:
+        summary = summarise_redaction(study)
+        text += "Personal data in texts are replaced by placeholders, the same for equal values. "
+        text += summary.describe() if summary else "They were found by rules only; nobody reviewed them."
+    else:
+        text += "Texts are unedited: check them for names and other personal data before you publish."
+    if options.include_images and not options.is_redacted:
         text += " `images/` contains the participants' images: check every image before you publish."
     if options.include_private:
         return f"**This package contains participants' ids on recruitment platforms. Do not publish it.** {text}"
@@ -451,7 +455,7 @@ def _package_files(
         report_rows(before + written_table.n_rows)
         yield from files
     yield from study_files(study, options)
-    if options.include_images:
+    if options.include_images and not options.is_redacted:
         for name, data in image_files(conversations_included(study, options)):
             yield File(f"images/{name}", len(data), (data,))
     codebook = codebook_of(study, written)

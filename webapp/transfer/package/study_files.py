@@ -30,6 +30,7 @@ from webapp.studies.models import ConsentText, Dimension, Rubric, Study, StudyVe
 from webapp.studies.models.participants import IMPORT_PLATFORM
 from webapp.studies.privacy import AGREED_KEYS, terms_digest
 from webapp.studies.study_file import (
+    FileItem,
     StudyFile,
     items_lines,
     items_name,
@@ -45,6 +46,7 @@ from webapp.transfer.exporters.base import ExportOptions
 from webapp.transfer.exporters.participants import participants_included
 from webapp.transfer.package.metadata import PACKAGE_FORMAT
 from webapp.transfer.package.tables import File
+from webapp.transfer.redaction.redactor import Redactor
 
 NEWEST = "study/study.yaml"
 BOT_COLUMNS = "study/bot_columns.json"
@@ -65,15 +67,16 @@ def versions_run(study: Study) -> list[StudyVersion]:
 
 def study_files(study: Study, options: ExportOptions) -> Iterator[File]:
     """Yield the study's files; completion codes only with private data."""
-    yield File.from_text(NEWEST, _text(study_file_of(study), options))
+    redactor = Redactor(study) if options.is_redacted else None
+    yield File.from_text(NEWEST, _text(study_file_of(study), options, redactor))
     for version in versions_run(study):
-        yield File.from_text(version_path(version.number), _text(study_file_of(study, version), options))
+        yield File.from_text(version_path(version.number), _text(study_file_of(study, version), options, redactor))
     if study.bot_columns:
         table = json.dumps(study.bot_columns, ensure_ascii=False, indent=1, sort_keys=True)
         yield File.from_text(BOT_COLUMNS, table + "\n")
     file = study_file_of(study)
     if isinstance(file.items, str):
-        yield _items(study)
+        yield _items(study, redactor)
     agreed = participants_included(study, options).exclude(consent=None).values("consent")
     for consent in ConsentText.objects.filter(pk__in=agreed).order_by("pk"):
         yield File.from_text(f"texts/{consent.digest}.md", _consent(consent))
@@ -81,13 +84,18 @@ def study_files(study: Study, options: ExportOptions) -> Iterator[File]:
         yield File.from_text(f"texts/{consent.digest}.json", exact + "\n")
 
 
-def _text(file: StudyFile, options: ExportOptions) -> str:
+def _text(file: StudyFile, options: ExportOptions, redactor: Redactor | None) -> str:
+    if redactor is not None and not isinstance(file.items, str):
+        items = tuple(FileItem.model_validate(redactor.redact_value(item.to_plain())) for item in file.items)
+        file = file.model_copy(update={"items": items})
     return study_file_text(file if options.include_private else without_codes(file))
 
 
-def _items(study: Study) -> File:
+def _items(study: Study, redactor: Redactor | None) -> File:
     file = cast(IO[bytes], tempfile.TemporaryFile())  # noqa: SIM115
     for line in items_lines(study):
+        if redactor is not None:
+            line = json.dumps(redactor.redact_value(json.loads(line)), ensure_ascii=False) + "\n"
         file.write(line.encode("utf-8"))
     n_bytes = file.tell()
     file.seek(0)

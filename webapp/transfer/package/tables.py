@@ -20,7 +20,7 @@ from evaluation.data.package import SUMS
 from webapp.core.rights import Right
 from webapp.studies.models import Study
 from webapp.studies.privacy import pseudonym
-from webapp.transfer.exporters.base import ExportColumn, Exporter, ExportOptions, exporter_list
+from webapp.transfer.exporters.base import ExportColumn, Exporter, ExportOptions, exporter_list, rows_of_table
 from webapp.transfer.writers import PIECE_BYTES, Row, cell_of, stream
 
 _NEVER = (1980, 1, 1, 0, 0, 0)
@@ -169,7 +169,7 @@ class PackagedTable:
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Row]:
         """Yield the rows, with pseudonyms."""
         people = [i for i, column in enumerate(self.columns) if column.is_person]
-        for row in self.exporter.rows(study, options):
+        for row in rows_of_table(self.exporter, study, options):
             cells = [row[place] for place in self.places]
             for place in people:
                 if cells[place]:

@@ -30,6 +30,8 @@ from webapp.jobs.selectors.metrics import languages_of
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.protocols.base import protocols
 from webapp.transfer.exporters.base import exporter_list
+from webapp.transfer.redaction.recall import measure_recall
+from webapp.transfer.redaction.rules import KINDS
 
 MARKED = re.compile(r"(?P<open><!-- docs:(?P<name>[a-z_]+) -->\n).*?(?P<close><!-- /docs:(?P=name) -->)", re.DOTALL)
 
@@ -286,6 +288,23 @@ def _usage(action: Action) -> str:
     return f"{action.option_strings[-1]} {value}" if action.option_strings else value
 
 
+def _redaction(root: Path) -> str:
+    languages = (("English", "en"), ("German", "de"))
+    rows = []
+    for language, code in languages:
+        path = root / "tests" / "data" / "redaction" / f"{code}.txt"
+        unlisted = {result.kind: result for result in measure_recall(path, with_names=False)}
+        for result in measure_recall(path):
+            title = KINDS[result.kind]
+            if result.kind == "name":
+                without = unlisted["name"]
+                rows.append([language, f"{title}, nothing listed", f"{without.n_right} of {without.n_marked}", "–"])
+                title += ", partly listed"
+            recall, precision = (f"{result.n_right} of {n}" for n in (result.n_marked, result.n_hits))
+            rows.append([language, title, recall, precision])
+    return _table(["texts", "kind", "recall", "precision"], rows)
+
+
 CATALOGUES: dict[str, Callable[[Path], str]] = {
     "bots": _bots,
     "kinds": _kinds,
@@ -298,11 +317,12 @@ CATALOGUES: dict[str, Callable[[Path], str]] = {
     "exports": _exports,
     "settings": _settings,
     "commands": _commands,
+    "redaction": _redaction,
 }
 
 
 DOCUMENTS = (
-    *(f"docs/guide/{name}.md" for name in ("bots", "studies")),
+    *(f"docs/guide/{name}.md" for name in ("bots", "publishing", "studies")),
     *(f"docs/reference/{name}.md" for name in ("commands", "data_formats", "metrics", "settings")),
 )
 

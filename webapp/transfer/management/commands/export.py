@@ -50,6 +50,11 @@ class Command(ConfabCommand):
         parser.add_argument(
             "--include-images", action="store_true", help="include the participants' images in a package"
         )
+        parser.add_argument(
+            "--redacted",
+            action="store_true",
+            help="replace personal data in texts, as reviewed on the study's page; without images",
+        )
         without_argument(parser)
         parser.add_argument(
             "--search",
@@ -64,6 +69,8 @@ class Command(ConfabCommand):
     def run(self, **options: Any) -> dict[str, Any]:
         source = _source(options)
         file_format: Format | None = None
+        if options["redacted"] and not isinstance(source, Study):
+            raise Usage("--redacted is for studies: in self-play, bots talk to each other")
         if options["what"] == PACKAGE and isinstance(source, Study):
             _package_check(options["output"])
         else:
@@ -75,6 +82,7 @@ class Command(ConfabCommand):
             without=without_option([source] if isinstance(source, Study) else [], options["without"]),
             search=" ".join(options["search"].split()),
             include_images=options["include_images"],
+            is_redacted=options["redacted"],
         )
         try:
             search_check(source, options["what"], export_options)
