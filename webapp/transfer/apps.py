@@ -18,8 +18,7 @@ class TransferConfig(AppConfig):
         from webapp.studies.privacy.retention import TextsKind, texts_kind
         from webapp.transfer.exporters.base import exporters, run_exporters
         from webapp.transfer.job_files import exports_forget, project_exports, project_uploads, uploads_forget
-        from webapp.transfer.models import RedactionHit
-        from webapp.transfer.redaction.review import hits_of
+        from webapp.transfer.redaction.review import hits_forget, hits_of, hits_of_study
         from webapp.transfer.report_links import shares_forget
 
         vocabulary_add("table", lambda: {*exporters.names(), *(table.name for table in run_exporters()), "package"})
@@ -27,9 +26,6 @@ class TransferConfig(AppConfig):
         erasure_follow(shares_forget)
         erasure_follow(uploads_forget)
         erasure_kind("redaction_hits", _("marks of personal data in texts"), hits_of)
-        texts_kind(
-            "redaction_hits",
-            TextsKind(lambda study: RedactionHit.objects.filter(study=study), lambda _study, rows: rows.delete()),
-        )
+        texts_kind("redaction_hits", TextsKind(hits_of_study, hits_forget))
         disk_register("Exports and reports", project_exports)
         disk_register("Uploads to import", project_uploads)

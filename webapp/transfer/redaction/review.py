@@ -333,3 +333,13 @@ def hits_of(people: QuerySet[Participant]) -> QuerySet[Any]:
 def redaction_review(study: Study) -> RedactionReview:
     """Return the study's review; an unsaved one before the first search."""
     return RedactionReview.objects.filter(study=study).first() or RedactionReview(study=study)
+
+
+def hits_of_study(study: Study) -> QuerySet[Any]:
+    """Return all hits of a study."""
+    return RedactionHit.objects.filter(study=study)
+
+
+def hits_forget(_study: Study, hits: QuerySet[Any]) -> None:
+    """Delete hits whose texts are erased."""
+    hits.delete()
