@@ -110,6 +110,7 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
         "reader_notes": 0,
         "ratings": 1,
         "metric_results": 1,
+        "redaction_hits": 0,
     }
     found = exported(study)
     assert SECRET not in found
