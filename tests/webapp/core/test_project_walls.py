@@ -5,6 +5,7 @@ Addresses come from the URLconf and calls from the API's description, so new rou
 
 import json
 import uuid
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -141,19 +142,32 @@ def body(response: Any) -> str:
     return content.decode("utf-8", "replace")
 
 
+def is_requested(role: str, address: str) -> bool:
+    """Return True for all addresses of an owner, who has all rights, and a third of those of each other role.
+
+    The other roles are refused most of them before anything is read. The third is drawn by the route's name, so that
+    it is the same in every run.
+    """
+    return role == "Owner" or zlib.crc32(f"{role} {address}".encode()) % 3 == 0
+
+
 @pytest.mark.parametrize("role", SUGGESTED_ROLES)
 def test_pages_of_another_project_look_as_if_they_did_not_exist(hidden: dict[str, Any], role: str) -> None:
     client = visitor(role)
     before = rows_hidden()
     n_compared = 0
+    absent: dict[tuple[str, str], int] = {}
     for name, real, missing in addresses(hidden):
+        if not is_requested(role, name):
+            continue
         for method in ("get", "post"):
+            if (method, missing) not in absent:
+                absent[method, missing] = getattr(client, method)(missing).status_code
             seen = getattr(client, method)(real)
-            absent = getattr(client, method)(missing)
-            assert seen.status_code == absent.status_code, (name, method, real)
+            assert seen.status_code == absent[method, missing], (name, method, real)
             assert MARK not in body(seen), (name, method)
             n_compared += 1
-    assert n_compared > 150
+    assert n_compared > (150 if role == "Owner" else 40)
     assert rows_hidden() == before
 
 
@@ -187,7 +201,11 @@ API_VALUES = {
     "key": "no-such-study",
     "conversation_id": str(uuid.UUID(int=0)),
     "participant_id": str(uuid.UUID(int=0)),
+    "part": "comparisons",
+    "table": "conversations",
 }
+NUMBERS = {"id", "note"}
+"""Parts of paths that name a row by its number or UUID; the others have the same value for what is hidden and what is not."""
 
 
 def calls() -> Iterator[tuple[str, str, list[str]]]:
@@ -205,17 +223,22 @@ def test_calls_with_a_token_of_another_project_find_nothing(hidden: dict[str, An
     before = rows_hidden()
     n_compared = 0
     for method, path, names in calls():
-        for number in hidden["pk"] if names else [0]:
+        rows = [(number, 0) for number in hidden["pk"]]
+        rows += [(hidden[name], API_VALUES[name]) for name in ("conversation_id", "participant_id")]
+        absent: dict[str, int] = {}
+        for row, no_row in rows if NUMBERS & set(names) else [(0, 0)]:
             real, missing = path, path
             for name in names:
-                value = hidden.get(name, number)
-                real = real.replace(f"{{{name}}}", str(number if isinstance(value, list) else value))
-                missing = missing.replace(f"{{{name}}}", str(VALUES.get(name, API_VALUES.get(name, 0))))
+                usual = API_VALUES.get(name, VALUES.get(name, 0))
+                theirs, nothing = (row, no_row) if name in NUMBERS else (hidden.get(name, usual), usual)
+                real, missing = real.replace(f"{{{name}}}", str(theirs)), missing.replace(f"{{{name}}}", str(nothing))
+            if missing not in absent:
+                answer = client.generic(method.upper(), missing, json.dumps({}), content_type="application/json")
+                absent[missing] = answer.status_code
             seen = client.generic(method.upper(), real, json.dumps({}), content_type="application/json")
-            absent = client.generic(method.upper(), missing, json.dumps({}), content_type="application/json")
             assert MARK not in body(seen), (method, real)
             if names:
-                assert seen.status_code == absent.status_code, (method, real, body(seen)[:300])
+                assert seen.status_code == absent[missing], (method, real, body(seen)[:300])
             n_compared += 1
     assert n_compared > 50
     assert rows_hidden() == before
