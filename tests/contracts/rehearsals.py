@@ -20,6 +20,7 @@ from typing import Any
 import httpx
 import pandas as pd
 from asgiref.sync import ThreadSensitiveContext
+from bs4 import BeautifulSoup
 from channels.testing import WebsocketCommunicator
 from django.db.models import Q
 from django.urls import reverse
@@ -51,8 +52,22 @@ from webapp.transfer.writers import write_file
 LINES = [["hello there", "hi", "i went to the sea", "was it warm?", "do you like fish", "yes"]]
 
 
+NO_DATA = re.compile(
+    r"No ratings? yet|No judgements yet|No participants yet|No participant has started yet"
+    r"|No participant has finished a task yet|No conversations? yet|nothing to report|\b0 rated"
+    r"|cannot give participants a chatbot|Participants cannot get a chatbot"
+)
+"""What a page says that shows no data."""
 PAGES = ThreadPoolExecutor(1)
 """Does all pages, so that there is one connection to close at the end."""
+
+
+def words_of(page_html: str) -> str:
+    """Return the words that a page shows in its main part."""
+    page = BeautifulSoup(page_html, "html.parser").main
+    for one in page.select("script, svg, style"):
+        one.decompose()
+    return " ".join(page.get_text(" ").split())
 
 
 async def pages(scope: Any, receive: Any, send: Any) -> None:

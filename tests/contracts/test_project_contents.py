@@ -10,12 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.contrib.auth import get_user_model
+from django.db import connection, connections
 from django.test import Client
 from django.urls import reverse
 
 from tests.builders import make_staff
-from tests.contracts.rehearsals import LINES, PAGES, InsideDoors, checks_of
+from tests.contracts.rehearsals import LINES, NO_DATA, PAGES, InsideDoors, checks_of, words_of
 from tests.webapp.core.test_project_members import browser, member
 from webapp.bots.models import Alert, BotAside, BotHealth, BotVersion
 from webapp.conversations.models import Conversation, Turn
@@ -84,15 +85,18 @@ def mark_everything(study: Study) -> None:
     Alert.objects.create(aside=aside, event=Alert.Event.SET_ASIDE, channel="email")
 
 
-def contents_of(study: Study, client: Client) -> Iterator[tuple[str, bytes]]:
-    """Yield everything that leaves the project: pages, plots, tables, the package, the report and its shared link."""
-    user = make_staff(*Right, username=f"reader-of-{study.key}")
-    addresses = {reverse("dashboard:home"), reverse("dashboard:jobs"), reverse("dashboard:studies")}
-    for tab in TABS:
-        for page in pages_open_to(user, tab, study):
-            addresses.add(reverse(f"dashboard:{page.route}", args=[study.key]) + "?synthetic=1")
+def pages_of(study: Study) -> list[str]:
+    """Return the addresses of the study's pages that somebody with all rights can open."""
+    user = get_user_model().objects.get(username="admin")
+    routes = {page.route for tab in TABS for page in pages_open_to(user, tab, study)}
+    return [reverse(f"dashboard:{route}", args=[study.key]) + "?synthetic=1" for route in sorted(routes)]
+
+
+def pages_and_plots(study: Study, client: Client) -> Iterator[tuple[str, bytes]]:
+    """Yield the study's pages, the project's lists and all plots on them."""
+    lists = [reverse(f"dashboard:{name}") for name in ("home", "jobs", "studies")]
     plots = set()
-    for address in sorted(addresses):
+    for address in [*lists, *pages_of(study)]:
         response = client.get(address, follow=True)
         assert response.status_code == 200, address
         yield address, body(response)
@@ -104,6 +108,10 @@ def contents_of(study: Study, client: Client) -> Iterator[tuple[str, bytes]]:
             assert plot.status_code == 200, href
             yield href, body(plot)
         plots.clear()
+
+
+def files_of(study: Study, client: Client) -> Iterator[tuple[str, bytes]]:
+    """Yield what leaves the project as a file: tables, the package, the report and its shared link."""
     with in_project(None):  # as a command sees them
         for exporter in exporters:
             columns = exporter.columns(study, EVERYTHING)
@@ -127,8 +135,14 @@ def body(response: Any) -> bytes:
     return b"".join(response.streaming_content) if response.streaming else response.content
 
 
+ON_SERVERS = {protocols.get(name).gives: name for name in protocols.names()}.values()
+"""Protocols that PostgreSQL is asked about, one for each kind of task: which rows are whose, the same managers say."""
+
+
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("name", protocols.names())
+@pytest.mark.parametrize(
+    "name", [name for name in protocols.names() if name in ON_SERVERS or connection.vendor == "sqlite"]
+)
 async def test_reports_plots_exports_and_links_have_nothing_of_another_project(
     monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -155,21 +169,22 @@ async def test_reports_plots_exports_and_links_have_nothing_of_another_project(
         hidden.refresh_from_db()
         owner, stranger = browser(member("Owner", "hidden", "theirs")), browser(member("Owner", "open", "ours"))
         n_marked = 0
-        with in_project("hidden"):
-            for source, content in contents_of(hidden, owner):
+        with in_project("hidden"):  # test_project_walls.py has an owner look at pages, too
+            for _source, content in files_of(hidden, owner):
                 n_marked += MARK.encode() in content.lower()
-                if source.startswith("/dashboard/") and hidden.key in source:
-                    assert stranger.get(source).status_code == 404, source
+            for address in [*pages_of(hidden), reverse("dashboard:study_report", args=[hidden.key])]:
+                assert stranger.get(address).status_code == 404, address
         assert n_marked >= 5, "without this, nothing below could fail"
         share = SharedReport._base_manager.get(study=hidden)
         for key in (hidden.key, ours.key):
             assert stranger.post(reverse("dashboard:report_share_end", args=[key, share.pk])).status_code == 404
         assert SharedReport._base_manager.get(study=hidden).ended_at is None
         with in_project("open"):
-            n_compared = 0
-            for source, content in contents_of(ours, stranger):
+            n_compared, pages = 0, pages_of(ours)
+            for source, content in (*pages_and_plots(ours, stranger), *files_of(ours, stranger)):
                 assert MARK.encode() not in content.lower(), source
                 assert hidden.key.encode() not in content, source
+                assert source not in pages or not NO_DATA.findall(words_of(content.decode())), source
                 n_compared += 1
             assert n_compared > 20
         for route in ("alerts", "alerts_live", "system"):

@@ -205,7 +205,7 @@ API_VALUES = {
     "table": "conversations",
 }
 NUMBERS = {"id", "note"}
-"""Parts of paths that name a row by its number or UUID; the others have the same value for what is hidden and what is not."""
+"""Parts of paths that name a row by its number or UUID; others have one value for hidden and for missing rows."""
 
 
 def calls() -> Iterator[tuple[str, str, list[str]]]:
