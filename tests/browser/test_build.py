@@ -91,10 +91,24 @@ def test_a_newcomer_builds_tries_and_opens_a_chat_study(lab: ConfabServer, new_p
     expect(page.locator("[data-step=bots]")).to_contain_text("2 chosen")
     page.get_by_role("button", name="Ask all").click()
     expect(page.locator("[data-bot=parrot] [data-said]")).to_have_text("I had a rough day at work.")
+    page.get_by_label("Search bots").fill("smol")
+    expect(page.locator("[data-bot=hred-demo]")).to_be_hidden()
+    expect(page.locator("[data-bot=parrot]")).to_be_visible()  # a chosen one stays
+    page.get_by_role("button", name="Long").click()
+    page.locator("details:has(#id_min_exchanges) > summary").click()
+    expect(page.get_by_label("Maximum messages")).to_have_value("40")
     page.get_by_label("Minimum messages").fill("1")
     page.get_by_label("Minimum messages").blur()
     saved(page)
+    expect(page.get_by_role("button", name="Long")).to_have_attribute("aria-pressed", "false")
     person.click("button", "Next: Texts")
+
+    # A text of the phone opens its field, by a click or by its button.
+    phone = page.frame_locator(".phone iframe:not(.coming)")
+    phone.locator("h1[data-field=title]").click()
+    expect(page.get_by_label("Title on the first page")).to_be_focused()
+    phone.locator("ul[data-field=consent_points] .preview-edit").press("Enter")
+    expect(page.locator("[name=consent_points]")).to_be_focused()
 
     # Texts: a mistake is told at its field and nothing is stored until it is mended.
     title = page.get_by_label("Title on the first page")
@@ -111,7 +125,7 @@ def test_a_newcomer_builds_tries_and_opens_a_chat_study(lab: ConfabServer, new_p
     page.get_by_label("Pay per task").fill("1.60")
     page.get_by_label("Chats per bot").fill("40")
     page.get_by_label("Chats per bot").blur()
-    expect(page.locator("[data-live-part]")).to_contain_text("£12.00 per hour, £128 in total")
+    expect(page.locator("[data-live-part]")).to_contain_text("= £128; £12.00 an hour")
     person.click("button", "Next: Check and open")
 
     # The study stays closed until somebody has gone through it; the button says so.

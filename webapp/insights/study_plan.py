@@ -29,12 +29,14 @@ class Cost:
     """Amounts in the study's currency.
 
     Attributes:
+        each: pay per task; None while it is missing.
         an_hour: pay per hour; None while pay or minutes are missing.
         people, fee: total for all wanted participants; None while pay or their number is missing.
         n: number of participants wanted.
     """
 
     currency: str
+    each: float | None
     an_hour: float | None
     people: float | None
     fee: float | None
@@ -58,6 +60,7 @@ def cost_of(study: Study, n_tasks: int | None = None) -> Cost:
     people = each * n if each is not None and n else None
     return Cost(
         currency=recruitment.currency,
+        each=each,
         an_hour=each / minutes * 60 if each is not None and minutes else None,
         people=people,
         fee=people * recruitment.fee_share if people is not None else None,

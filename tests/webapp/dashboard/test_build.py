@@ -445,7 +445,7 @@ def test_what_follows_from_the_numbers_comes_with_every_save(staff: Client) -> N
     data = {**form_of(staff, where), "pay_each": "2", "n_conversations_wanted": "10"}
     answer = staff.post(where, data, **JSON).json()
     assert answer["saved"], answer["errors"]
-    assert "£15.00 per hour, £20.00 in total" in answer["live"]
+    assert "= £20.00; £15.00 an hour" in " ".join(answer["live"].split())
     assert answer["steps"]["pay"]["words"] == "10 wanted"
 
 

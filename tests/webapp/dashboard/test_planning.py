@@ -54,7 +54,7 @@ def test_a_given_spread_decides_what_the_number_can_show(staff: Client) -> None:
     assert difference == pytest.approx(exact, abs=0.051)
     assert "With 30 ratings per bot" in words
     assert "All participants together spend 8 h on it" in words
-    assert "£11.25 per hour, £119.70 in total" in words
+    assert "= £119.70; £11.25 an hour" in words
 
 
 def test_several_bots_in_a_row_are_several_ratings_of_a_participant(staff: Client) -> None:

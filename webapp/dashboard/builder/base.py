@@ -25,6 +25,7 @@ from webapp.studies.protocols.base import StudyProtocol, header_steps, protocols
 from webapp.studies.questions import Question
 from webapp.studies.rubrics import post_task_questions
 from webapp.studies.selectors import steps_asked
+from webapp.studies.settings import CHECK_SECTIONS, SECTION_OF
 from webapp.studies.versions import study_revise
 
 
@@ -224,6 +225,17 @@ FIELD_STEPS = {
 }
 
 
+_HOMES = {
+    **dict.fromkeys(("texts", "comfort", "rights"), "texts"),
+    **dict.fromkeys(("recruitment", "quotas", "closing", "assignment"), "pay"),
+    **dict.fromkeys(CHECK_SECTIONS, "checks"),
+    "conditions": "conditions",
+    "sittings": "sittings",
+}
+FIELD_HOMES = {name: _HOMES.get(section, "bots") for name, section in SECTION_OF.items()}
+"""Step of the builder that edits a setting."""
+
+
 @dataclass(frozen=True, slots=True)
 class PreviewParams:
     """Page of the preview: its address, and the builder's address with it."""
@@ -257,6 +269,7 @@ class Preview:
     level: str
     levels: list[tuple[str, str]]
     field_steps: dict[str, str]
+    field_homes: dict[str, str]
     step: str
     outcome: str
 
@@ -343,6 +356,7 @@ def preview_of(study: Study, query: Mapping[str, str], *, step_name: str) -> Pre
         level=look.get("level", ""),
         levels=levels,
         field_steps={name: step for name, step in FIELD_STEPS.items() if step in has},
+        field_homes=FIELD_HOMES,
         step=now,
         outcome=outcome,
     )

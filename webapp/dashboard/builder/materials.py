@@ -34,6 +34,12 @@ from webapp.studies.rubrics import rubric_directions_store
 
 USUAL_LINE = "I had a rough day at work."
 """Message that every bot gets, so that their replies can be compared."""
+PRESETS = (
+    ("Quick", "3 to 10 messages", {"min_exchanges": 3, "max_exchanges": 10, "least_minutes": "", "most_minutes": ""}),
+    ("Long", "10 to 40 messages", {"min_exchanges": 10, "max_exchanges": 40, "least_minutes": "", "most_minutes": ""}),
+    ("Timed", "5 to 10 minutes", {"min_exchanges": 1, "max_exchanges": 100, "least_minutes": 5, "most_minutes": 10}),
+)
+"""Lengths of a chat: title, description and values of its fields."""
 SELDOM = ("people", "pacing", "filtering", "safety", "typing")
 """Sections that most studies leave unchanged; they are folded."""
 
@@ -114,6 +120,16 @@ class BotsStep(BuildStep):
     def context(self, request: HttpRequest, plan: Plan) -> dict[str, Any]:
         """Return the cards of the bots, or the items."""
         folded = [section_title(section) for section in SELDOM]
+        if plan.protocol and "chat" in plan.protocol.settings:
+            chat = plan.study.values.chat
+            lengths = [
+                (*preset, all((getattr(chat, n) or "") == v for n, v in preset[2].items())) for preset in PRESETS
+            ]
+            return self._items(plan, request, folded) | {"presets": lengths, "chat_heading": section_title("chat")}
+        return self._items(plan, request, folded)
+
+    def _items(self, plan: Plan, request: HttpRequest, folded: list[str]) -> dict[str, Any]:
+        """Return the context of the bots or items."""
         if plan.makes_its_item:
             return {"needs_none": True, "folded": folded}
         if plan.gives == "items":

@@ -43,15 +43,15 @@ _WHAT = {
 }
 _NUMBERS = {
     "n_conversations_wanted": ("Participants wanted", "completed tasks; 0 for no limit"),
+    "pay_each": ("Pay per task", ""),
+    "minutes": ("Minutes", ""),
+    "fee_share": ("Platform fee", "0.33 is 33 %"),
+    "currency": ("Currency", "such as GBP"),
     "max_per_bot": ("Chats per bot", "0 for no limit"),
     "smallest_difference": ("Smallest difference of interest", "in points; empty for a tenth of the scale"),
     "planned_sd": ("Standard deviation", "for planning, in points; empty to take it from ratings"),
     "spread_of": ("Plan from study", "its key, such as a pilot; empty for the newest"),
     "level": ("Confidence level", "0.95 tests at .05"),
-    "pay_each": ("Pay per task", ""),
-    "currency": ("Currency", "such as GBP"),
-    "minutes": ("Minutes", ""),
-    "fee_share": ("Platform fee", "0.33 is 33 %"),
 }
 """Settings that are shown side by side, so their labels are short."""
 
@@ -123,10 +123,10 @@ class PayStep(BuildStep):
         currency = cost.currency
         return {
             "cost": cost,
+            "each": money_text(cost.each, currency) if cost.each is not None else "",
+            "fee_share": f"{plan.study.values.recruitment.fee_share * 100:.3g} %" if cost.fee else "",
             "an_hour": money_text(cost.an_hour, currency) if cost.an_hour is not None else "",
             "in_all": money_text(cost.in_all, currency) if cost.in_all is not None else "",
-            "for_people": money_text(cost.people, currency) if cost.people is not None else "",
-            "for_fee": money_text(cost.fee, currency) if cost.fee else "",
             "reach": reach_of(plan.study, plan.width),
         }
 

@@ -32,6 +32,43 @@ export function askStart() {
   if (!navigator.connection?.saveData) askAll("[data-unasked]");
 }
 
+// A search box hides the rows that lack its words; chosen ones stay.
+export function filterStart() {
+  for (const box of document.querySelectorAll("[data-filter]")) {
+    box.hidden = false;
+    box.querySelector("input").addEventListener("input", ({ target }) => {
+      const words = target.value.toLowerCase().split(/\s+/).filter(Boolean);
+      for (const row of document.querySelectorAll(box.dataset.filter)) {
+        const text = row.textContent.toLowerCase();
+        row.hidden = !row.querySelector(":checked") && !words.every((word) => text.includes(word));
+      }
+    });
+  }
+}
+
+// A preset sets several fields, and is shown as pressed while they have its values.
+export function presetsStart() {
+  const box = document.querySelector("[data-presets]");
+  if (!box) return;
+  const { elements } = box.closest("form");
+  const presets = [...box.children].map((button) => [button, button.dataset.preset.split(";").map((one) => one.split("="))]);
+  const follow = () => {
+    for (const [button, values] of presets) {
+      button.setAttribute("aria-pressed", values.every(([name, value]) => elements[name].value === value));
+    }
+  };
+  for (const [button, values] of presets) {
+    button.addEventListener("click", () => {
+      for (const [name, value] of values) elements[name].value = value;
+      follow();
+      elements[values[0][0]].dispatchEvent(new Event("change", { bubbles: true }));
+    });
+  }
+  box.closest("form").addEventListener("input", follow);
+  follow();
+  box.hidden = false;
+}
+
 async function ask(card, text, { token, took }) {
   const said = card.querySelector("[data-said]");
   said.hidden = false;

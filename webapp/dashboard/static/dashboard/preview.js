@@ -152,6 +152,31 @@ document.addEventListener("focusin", ({ target }) => {
   tabsFollow();
 });
 
+// A text chosen in the phone opens its field: here, or on its own page of the builder. Names that are no settings are
+// keys of questions.
+const homes = JSON.parse(document.getElementById("preview-homes").textContent);
+const EDIT = "#edit-";
+addEventListener("message", ({ origin, source, data }) => {
+  if (origin !== location.origin || source !== frame.contentWindow || !Array.isArray(data?.edit)) return;
+  if (fieldOpen(data.edit)) return;
+  const name = data.edit.find((one) => one in homes);
+  location.assign(name ? `../${homes[name]}/#id_${name}` : `../questions/${EDIT}${data.edit[0]}`);
+});
+if (location.hash.startsWith(EDIT)) fieldOpen([location.hash.slice(EDIT.length)]);
+
+function fieldOpen(names) {
+  const selectors = names.map(CSS.escape).flatMap((name) => [
+    `#build-form [name="${name}"]`,
+    `[data-preview-field="${name}"] :is(input:not([type="hidden"]), textarea)`,
+  ]);
+  const field = document.querySelector(selectors.join());
+  if (!field) return false;
+  if (full.open) full.close();
+  for (let box = field.closest("details"); box; box = box.parentElement.closest("details")) box.open = true;
+  field.focus();
+  return true;
+}
+
 // For an edited level of a factor, show its texts: identified by the numbers of the factor and the card.
 function levelOf(target) {
   const card = target.closest('[data-list^="levels"] > [data-card]');

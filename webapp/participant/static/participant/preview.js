@@ -77,6 +77,34 @@ function show(half) {
   dispatchEvent(new PopStateEvent("popstate", { state: { step: half } }));
 }
 
+// Next to the builder, a text that can be edited there opens its field, by a click or by its button.
+const EDITED = "[data-field], [id^='q-']";
+
+function edit(element) {
+  const names = element.dataset.field?.split(" ") ?? [element.id.slice(2)];
+  parent.postMessage({ edit: names }, location.origin);
+}
+
+function editStart() {
+  for (const element of document.querySelectorAll(EDITED)) {
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "preview-edit";
+    button.lang = "en";
+    button.textContent = "Edit";
+    button.addEventListener("click", (event) => {
+      event.stopPropagation();
+      edit(element);
+    });
+    if (element.matches("details, fieldset")) element.after(button);
+    else (element.matches("ol, ul") ? element.lastElementChild : element).append(button);
+  }
+  document.addEventListener("click", ({ target }) => {
+    const element = target.closest(EDITED);
+    if (element && !target.closest("a, button, input, label, select, summary, textarea")) edit(element);
+  });
+}
+
 addEventListener("message", ({ origin, data }) => {
   if (origin === location.origin && typeof data?.focus === "string") outline(data.focus);
 });
@@ -85,6 +113,7 @@ addEventListener("DOMContentLoaded", () => {
   document.documentElement.classList.add("preview");
   document.getElementById("auto")?.remove(); // a preview never redirects
   for (const link of document.querySelectorAll("a[target]")) link.removeAttribute("target");
+  if (isFramed) editStart();
   if (told.step === "instructions" && document.getElementById("how")) show("how");
   outline(told.focus);
 });
