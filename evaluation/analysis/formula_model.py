@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal
@@ -12,10 +12,22 @@ import numpy as np
 from evaluation.analysis.levels import interval_level
 from evaluation.data.formats.tables import is_missing
 from evaluation.data.ratings import Ratings
-from evaluation.data.tables import text_table, to_plain
+from evaluation.data.result_tables import (
+    IN_TERMINAL,
+    Cell,
+    NamedTable,
+    Wording,
+    count_cell,
+    declared_table,
+    number_cell,
+    p_cell,
+    share_cell,
+    span_cell,
+)
+from evaluation.data.tables import to_plain
 from evaluation.findings import Reason
-from evaluation.number_format import figure, p_value, pluralise, share, span
-from evaluation.stats.comparisons import Comparison, holm, is_equal
+from evaluation.number_format import percent, pluralise
+from evaluation.stats.comparisons import NOT_YET_KNOWN, Comparison, holm, is_equal
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.effect_sizes import Effect, EffectSizes
 from evaluation.stats.formulas import Design, Formula, make_design, parse_formula
@@ -166,48 +178,141 @@ class FormulaModel:
         """Return the tables for a terminal."""
         if self.reason is not None:
             return f"{self.formula}: {self.reason}"
-        tests = [
-            [test.term, figure(test.f), str(test.df1), figure(test.df2, 1), p_value(test.p)] for test in self.tests
-        ]
-        means = [
-            [mean.term, ", ".join(mean.cell), figure(mean.estimate), span(mean.low, mean.high), str(mean.n)]
-            for mean in self.means
-        ]
-        parts = [
-            [
-                component.group or "what is left",
-                figure(component.sd),
-                span(component.low, component.high),
-                share(component.share),
-                str(component.n),
-            ]
-            for component in self.components
-        ]
-        sizes = ("standardised", "share", "superiority")
-        gaps = [
-            [difference.factor, f"{difference.pair.a} - {difference.pair.b}", figure(difference.pair.difference)]
-            + [span(difference.pair.low, difference.pair.high), p_value(difference.pair.p_holm)]
-            + [figure(getattr(difference.effects, size).value) for size in sizes]
-            for difference in self.differences
-        ]
-        unit = "log odds" if self.kind == "ordinal" else "mean"
-        level = f"{self.level:.0%}"
         foot = f"{pluralise(self.n, 'rating')}, {self.n_dropped:,} excluded because a value is missing"
         if self.caution is not None:
             foot += f"\nCaution: {self.caution}."
-        return "\n\n".join(
-            (
-                text_table(f"{self.kind}: {self.formula}", ["term", "F", "df", "error df", "p"], tests, foot),
-                text_table("Marginal means", ["term", "cell", unit, level, "n"], means),
-                text_table(
-                    "Differences", ["factor", "pair", unit, level, "p (Holm)", "d", "share", "superiority"], gaps
-                ),
-                text_table("Random effects", ["group", "sd", level, "share", "n"], parts),
-            )
-        )
+        tests, *others = self.tables(self.formula)
+        return "\n\n".join([tests.printed(foot), *(table.printed() for table in others)])
+
+    def tables(self, outcome: str, wording: Wording = IN_TERMINAL) -> list[NamedTable]:
+        """Return tests, differences, means, effects and variance components."""
+        return list(_tables(self, outcome, wording))
+
+    def describe(self, difference: LevelDifference) -> str:
+        """Return the conclusion on a difference, in words."""
+        words = [
+            ("clearly different", difference.pair.ordered),
+            ("equal for practical purposes", self.is_equal(difference)),
+        ]
+        return ", yet ".join(word for word, holds in words if holds) or NOT_YET_KNOWN
 
     def __repr__(self) -> str:
         return self.summary()
+
+
+def term_title(name: str) -> str:
+    """Return the title of a term, `bot × scenario`."""
+    return name.replace(":", " × ")
+
+
+def _tables(model: FormulaModel, outcome: str, wording: Wording) -> Iterator[NamedTable]:
+    digits, level, is_ordinal = wording.digits, percent(model.level), model.kind == "ordinal"
+    unit = "Log odds" if is_ordinal else "Mean"
+
+    def cell_of(term: str, levels: Sequence[str]) -> Cell:
+        names = term.split(":")
+        cells = [wording.level(*factor_level) for factor_level in zip(names, levels, strict=False)]
+        return cells[0] if len(cells) == 1 else Cell(", ".join(cell.text for cell in cells) or "per unit")
+
+    def pair_of(difference: LevelDifference) -> Cell:
+        keys = (difference.pair.a, difference.pair.b)
+        return Cell(f"{difference.factor}: {' − '.join(wording.level(difference.factor, key).text for key in keys)}")
+
+    yield declared_table(
+        "formula-tests",
+        f"Tests of the terms for {outcome}",
+        model.tests,
+        ("Term", lambda test: Cell(term_title(test.term))),
+        ("F", lambda test: number_cell(test.f)),
+        ("df", lambda test: count_cell(test.df1)),
+        ("error df", lambda test: number_cell(test.df2, 1, "variances are treated as known")),
+        ("p", lambda test: p_cell(test.p, wording.reason(test.reason))),
+        method=_method(model),
+    )
+    if model.differences:
+        yield declared_table(
+            "formula-differences",
+            "Differences between levels",
+            model.differences,
+            ("Pair", pair_of),
+            (
+                ("Log odds" if is_ordinal else "Difference", level),
+                lambda difference: wording.estimate(difference.pair, digits, attribute="difference"),
+            ),
+            ("p (Holm)", lambda difference: p_cell(difference.pair.p_holm)),
+            ("Conclusion", lambda difference: Cell(model.describe(difference))),
+            method="Differences of marginal means. p is corrected by Holm for all pairs of a factor.",
+        )
+        yield declared_table(
+            "formula-sizes",
+            "Effect sizes of the differences",
+            model.differences,
+            ("Pair", pair_of),
+            (
+                ("Standard deviations", level),
+                lambda difference: wording.estimate(difference.effects.standardised, attribute="value"),
+            ),
+            (
+                ("Share of the scale", level),
+                lambda difference: wording.estimate(difference.effects.share, attribute="value"),
+            ),
+            (
+                ("Chance of a higher rating", level),
+                lambda difference: wording.estimate(difference.effects.superiority, attribute="value"),
+            ),
+            method=(
+                "Standard deviations: the difference divided by the standard deviation of one rating, including all "
+                "random effects. Chance of a higher rating: for normally distributed answers with this standard "
+                "deviation; 0.50 means no difference."
+            ),
+        )
+    yield declared_table(
+        "formula-means",
+        "Marginal means" + (", in log odds relative to their average" if is_ordinal else ""),
+        model.means,
+        ("Term", lambda mean: Cell(term_title(mean.term))),
+        ("Level", lambda mean: cell_of(mean.term, mean.cell)),
+        ((unit, level), lambda mean: wording.estimate(mean, digits, attribute="estimate")),
+        ("n", lambda mean: count_cell(mean.n)),
+        method="The levels of all other factors have equal weight; numeric variables are at their mean.",
+    )
+    yield declared_table(
+        "formula-effects",
+        "Coefficients",
+        model.effects,
+        ("Term", lambda effect: Cell(term_title(effect.term))),
+        ("Level", lambda effect: cell_of(effect.term, effect.cell)),
+        (("Effect", level), lambda effect: wording.estimate(effect, attribute="estimate")),
+        method=(
+            "Sum contrasts: the deviation of a cell from the prediction of lower-order terms. For numeric variables: "
+            "the slope."
+        ),
+    )
+    yield declared_table(
+        "formula-variance",
+        "Variance components",
+        model.components,
+        ("Part", lambda component: Cell(component.group or "Residual")),
+        ("Levels", lambda component: count_cell(component.n if component.group else None, "single ratings")),
+        ("Standard deviation", lambda component: number_cell(component.sd)),
+        (level, lambda component: span_cell(component.low, component.high, reason=wording.reason(component.reason))),
+        ("Share", lambda component: share_cell(component.share)),
+        method="Intervals are computed on the logarithm of the standard deviation.",
+    )
+    if model.thresholds:
+        yield declared_table(
+            "formula-thresholds",
+            "Thresholds between adjacent answers",
+            list(zip(model.points, model.points[1:], model.thresholds, strict=False)),
+            ("Between", lambda row: Cell(f"{row[0]:g} and {row[1]:g}")),
+            ("Log odds", lambda row: number_cell(row[2])),
+        )
+
+
+def _method(model: FormulaModel) -> str:
+    if model.kind == "ordinal":
+        return "Cumulative logit model with crossed random effects (Laplace approximation); Wald tests."
+    return "Linear mixed model (restricted maximum likelihood, sum contrasts); Satterthwaite degrees of freedom."
 
 
 def model_frame(

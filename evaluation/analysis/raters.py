@@ -14,14 +14,32 @@ import numpy as np
 
 from evaluation.analysis.agreement import RaterAgreement, rater_agreement
 from evaluation.data.ratings import Ratings
-from evaluation.data.tables import text_table, to_plain
+from evaluation.data.result_tables import (
+    IN_TERMINAL,
+    Cell,
+    NamedTable,
+    Wording,
+    count_cell,
+    declared_table,
+    number_cell,
+)
+from evaluation.data.tables import to_plain
 from evaluation.findings import Reason
-from evaluation.number_format import figure, share, span
+from evaluation.number_format import percent, pluralise, share
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.correlation import Correlation, correlate
 from evaluation.stats.means import Interval, mean_interval
 from evaluation.stats.rater_filters import RULES, RaterVerdict, Thresholds, screen_raters
 from evaluation.stats.zscores import MIN_RATINGS, rater_zscores
+
+_RULE_TITLES = {
+    "flat": "The same answer to all questions",
+    "narrow": "Hardly any variation",
+    "disagrees": "Disagrees with the other raters",
+    "too_fast": "Faster than reading allows",
+    "contradicts": "Agrees with opposite statements",
+    "control": "Control not rated lower",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +76,21 @@ class OwnScales:
     least: int
     order: Correlation | None = None
     reason: Reason | None = None
+
+    def table(self, wording: Wording = IN_TERMINAL) -> NamedTable:
+        """Return the bots' means and z-scores."""
+        return _own_table(self, wording)
+
+    def summary(self) -> str:
+        """Return the table for a terminal, or the reason for none."""
+        if self.reason is not None:
+            return f"On each rater's own scale: {self.reason}"
+        rho = share(self.order.r) if self.order is not None else "–"
+        table = self.table()
+        foot = (
+            f"{self.n_used:,} of {self.n_ratings:,} ratings by {self.n_raters:,} raters; order of the bots: ρ = {rho}"
+        )
+        return table.printed(f"{table.method}\n{foot}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +149,19 @@ class Screening:
     least_bots: int
     reason: Reason | None = None
 
+    def tables(self, wording: Wording = IN_TERMINAL) -> list[NamedTable]:
+        """Return the results of the rules, and the bots' means without the flagged raters if there are any."""
+        flagged = [_unflagged_table(self, wording)] if self.flagged else []
+        return [_rules_table(self, wording), *flagged]
+
+    def summary(self) -> str:
+        """Return the tables for a terminal, or the reason for none."""
+        if self.reason is not None:
+            return f"Rater filters: {self.reason}"
+        rules, *others = self.tables()
+        foot = f"Rater filters would flag {len(self.flagged):,} of {self.n_raters:,} raters"
+        return "\n\n".join([rules.printed(foot), *(table.printed() for table in others)])
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RaterAnalysis:
@@ -139,8 +185,7 @@ class RaterAnalysis:
 
     def summary(self) -> str:
         """Return tables for a terminal."""
-        parts = [self.agreement.summary(), _own_summary(self.own_scales)]
-        return "\n\n".join([*parts, _screening_summary(self.screening)])
+        return "\n\n".join([self.agreement.summary(), self.own_scales.summary(), self.screening.summary()])
 
     def __repr__(self) -> str:
         return self.summary()
@@ -288,25 +333,58 @@ def _one_scale(ratings: Ratings) -> bool:
     return len({(d.low, d.high) for d in ratings.dimensions}) == 1
 
 
-def _own_summary(scales: OwnScales) -> str:
-    if scales.reason is not None:
-        return f"On each rater's own scale: {scales.reason}"
-    rows = [
-        [*(bot.bot, figure(bot.mean), figure(bot.own.mean)), *(span(bot.own.low, bot.own.high), str(bot.own.n))]
-        for bot in scales.bots
-    ]
-    rho = share(scales.order.r) if scales.order is not None else "–"
-    title = f"On each rater's own scale: {scales.n_raters:,} raters with at least {scales.least}"
-    foot = f"{scales.n_used:,} of {scales.n_ratings:,} ratings; order of the bots: ρ = {rho}"
-    return text_table(title, ["bot", "mean", "z", f"{RATING_LEVEL:.0%}", "n"], rows, foot)
+def _own_table(own_scales: OwnScales, wording: Wording) -> NamedTable:
+    return declared_table(
+        "zscores",
+        "Standardised within raters",
+        own_scales.bots,
+        ("Bot", lambda bot: wording.level("bot", bot.bot)),
+        ("Mean", lambda bot: number_cell(bot.mean, wording.digits)),
+        (("z-score", percent(RATING_LEVEL)), lambda bot: wording.estimate(bot.own)),
+        ("n", lambda bot: count_cell(bot.own.n)),
+        method=(
+            "Each rating minus the rater’s mean, divided by the rater’s standard deviation; raters with at least "
+            f"{own_scales.least} ratings. Mean over the dimensions."
+        ),
+        note=f"Excluded, mostly because of fewer ratings: {pluralise(own_scales.n_left_out, 'rater')}.",
+    )
 
 
-def _screening_summary(screening: Screening) -> str:
-    if screening.reason is not None:
-        return f"Rater filters: {screening.reason}"
-    rows = [
-        [*(rule.rule, f"{rule.threshold:.2g}", str(rule.n_flagged)), *(str(rule.n_passed), str(rule.n_undecided))]
-        for rule in screening.rules
-    ]
-    title = f"Rater filters would flag {len(screening.flagged):,} of {screening.n_raters:,} raters"
-    return text_table(title, ["rule", "threshold", "flagged", "passed", "cannot judge"], rows)
+def _rules_table(screening: Screening, wording: Wording) -> NamedTable:
+    return declared_table(
+        "filters",
+        "Results of the rater filters",
+        screening.rules,
+        ("Rule", lambda rule: Cell(_RULE_TITLES.get(rule.rule, rule.rule))),
+        ("Flagged", lambda rule: count_cell(rule.n_flagged)),
+        ("Passed", lambda rule: count_cell(rule.n_passed)),
+        (
+            "Not applicable",
+            lambda rule: Cell(f"{rule.n_undecided:,}", reason=wording.reason(rule.reason), raw=(rule.n_undecided,)),
+        ),
+        ("Threshold", lambda rule: Cell(f"{rule.threshold:.2g}", raw=(rule.threshold,))),
+        method=(
+            f"One rule is enough to flag a rater. The rules apply from {screening.least_conversations} conversations "
+            f"or {screening.least_bots} bots."
+        ),
+        note=(
+            "Choose the rules before looking at results. Excluding raters because of their opinions of the bots can "
+            "produce any result."
+        ),
+    )
+
+
+def _unflagged_table(screening: Screening, wording: Wording) -> NamedTable:
+    """Return the bots' means with and without the flagged raters."""
+    return declared_table(
+        "unflagged",
+        "Results without the flagged raters",
+        screening.bots,
+        ("Bot", lambda bot: wording.level("bot", bot.bot)),
+        ("All raters", lambda bot: number_cell(bot.mean, wording.digits)),
+        ("n", lambda bot: count_cell(bot.n)),
+        (("Without flagged raters", percent(RATING_LEVEL)), lambda bot: wording.estimate(bot.kept, wording.digits)),
+        ("n", lambda bot: count_cell(bot.kept.n)),
+        ("Flagged raters only", lambda bot: number_cell(bot.flagged, wording.digits, "no ratings by flagged raters")),
+        ("n", lambda bot: count_cell(bot.n_flagged)),
+    )

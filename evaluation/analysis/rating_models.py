@@ -7,18 +7,31 @@ the scale. All three exclude the deliberately poor controls.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
 
+from evaluation.analysis.formula_model import term_title
 from evaluation.analysis.levels import MODEL_ALPHA, interval_level, model_alpha
 from evaluation.data.ratings import MEAN_KEY, RatingDimension, Ratings
-from evaluation.data.tables import text_table, to_plain
+from evaluation.data.result_tables import (
+    IN_TERMINAL,
+    Cell,
+    NamedTable,
+    Wording,
+    count_cell,
+    declared_table,
+    number_cell,
+    p_cell,
+    share_cell,
+    span_cell,
+)
+from evaluation.data.tables import to_plain
 from evaluation.findings import Finding, Reason, finding
-from evaluation.number_format import figure, probability, share, span
-from evaluation.stats.anova import Anova, anova, sum_of_ratings
+from evaluation.number_format import figure, percent, pluralise, probability, share
+from evaluation.stats.anova import Anova, AnovaTerm, anova, sum_of_ratings
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.mixed import MixedModel, mixed_model
 from evaluation.stats.ordinal import OrdinalModel, ordinal_model
@@ -120,14 +133,42 @@ class RatingModels:
 
     def summary(self) -> str:
         """Return the models' tables for a terminal."""
-        parts = []
-        if self.factorial is not None:
-            parts.append(_anova_summary(self.factorial))
-        if self.mixed is not None:
-            parts.append(_mixed_summary(self.mixed, self.dimension.key, self.level))
-        if self.ordinal is not None:
-            parts.append(_ordinal_summary(self.ordinal, self.dimension.key, self.level))
-        return "\n\n".join(parts) or f"Models of {self.dimension.key}: fewer than two bots rated"
+        if self.factorial is None or self.mixed is None or self.ordinal is None:
+            return f"Models of {self.dimension.key}: fewer than two bots rated"
+        test = f"F({self.mixed.df1}, {self.mixed.df2}) = {figure(self.mixed.f)}, {probability(self.mixed.p)}."
+        parts = [
+            table.printed(f"{test} {table.method}" if table.id == "mixed" else table.method)
+            for table in self.tables(self.dimension.key)
+        ]
+        reasons = {
+            "Analysis of variance": None if self.factorial.table.terms else self.factorial.table.reason,
+            "Mixed model": self.mixed.reason,
+            "Ordinal model": self.ordinal.reason,
+        }
+        parts += [f"{model} of {self.dimension.key}: {reason}" for model, reason in reasons.items() if reason]
+        return "\n\n".join(parts)
+
+    def outcome(self, title: str) -> str:
+        """Return the outcome of the analysis of variance, from the title of the leading question."""
+        is_sum = self.factorial is not None and self.factorial.of == "sum"
+        return f"sum of the {self.n_questions} ratings" if is_sum else title.lower()
+
+    def tables(self, title: str, wording: Wording = IN_TERMINAL) -> list[NamedTable]:
+        """Return a table of each model that could be fitted.
+
+        Args:
+            title: title of the leading question.
+        """
+        tables = []
+        if self.factorial is not None and self.factorial.table.terms:
+            tables.append(_anova_table(self.factorial, self, self.outcome(title), wording))
+            if self.factorial.factors:
+                tables.append(_marginals(self.factorial.table, self.level, wording))
+        if self.mixed is not None and self.mixed.reason is None:
+            tables.append(_mixed_table(self.mixed, self, title, wording))
+        if self.ordinal is not None and self.ordinal.reason is None:
+            tables.append(_ordinal_table(self.ordinal, self, title, wording))
+        return tables
 
     def __repr__(self) -> str:
         return self.summary()
@@ -222,51 +263,164 @@ def _factorial(ratings: Ratings, factors: Mapping[str, Mapping[str, str]], level
     return FactorialModel(outcome, (), None, table, reason)
 
 
-def _anova_summary(model: FactorialModel) -> str:
-    table = model.table
-    rows = [
-        [
-            *(term.name, figure(term.ss, 1), str(term.df), figure(term.df2, 1), figure(term.f)),
-            *(probability(term.p).removeprefix("p ").removeprefix("= "), share(term.partial_eta2)),
-        ]
-        for term in table.terms
-    ]
-    title = f"Analysis of variance of the {'sum of the ratings' if model.of == 'sum' else 'ratings'}"
-    foot = f"{table.n:,} ratings, {table.n_dropped:,} without a value; type III" + (
-        f"; {table.reason}" if table.reason else ""
+def df_digits(df: float | None) -> int:
+    """Return the digits for degrees of freedom, which are fractional with clustered errors."""
+    return 0 if df is not None and abs(df - round(df)) < 0.05 else 1
+
+
+def _anova_table(factorial: FactorialModel, models: RatingModels, outcome: str, wording: Wording) -> NamedTable:
+    table = factorial.table
+    reason = wording.reason(table.reason)
+
+    def no_test(term: AnovaTerm) -> str:
+        return reason or wording.reason(term.reason)
+
+    named_table = declared_table(
+        "anova",
+        f"Analysis of variance of the {outcome}",
+        table.terms,
+        ("Term", lambda term: Cell(term_title(term.name))),
+        ("SS", lambda term: number_cell(term.ss, 1)),
+        ("df", lambda term: count_cell(term.df)),
+        ("error df", lambda term: number_cell(term.df2, df_digits(term.df2), no_test(term))),
+        ("F", lambda term: number_cell(term.f, 2, no_test(term))),
+        ("p", lambda term: p_cell(term.p, no_test(term))),
+        ("partial η²", lambda term: share_cell(term.partial_eta2, 3, reason)),
+        (
+            percent(models.level),
+            lambda term: span_cell(
+                term.low, term.high, 3, shares=True, reason=reason or wording.reason(table.eta_reason)
+            ),
+        ),
+        method=(
+            f"Type III sums of squares, sum-to-zero contrasts. {_interactions(factorial)} "
+            f"{pluralise(table.n, 'rating')}, {table.n_dropped} excluded because of a missing value."
+        ),
+        note=_anova_note(models) if table.eta_reason else "Ratings count as independent.",
     )
-    if table.eta_reason:
-        foot += "; tests with errors clustered by rater"
-    headers = ["term", "SS", "df", "error df", "F", "p", "partial η²"]
-    rows.append(["residual", figure(table.residual_ss, 1), str(table.residual_df), *[""] * 4])
-    return text_table(title, headers, rows, foot)
+    residual = [Cell("Residual"), number_cell(table.residual_ss, 1), count_cell(table.residual_df)]
+    named_table.table.rows.append([*residual, *[Cell("–", reason="not explained by the terms")] * 5])
+    return named_table
 
 
-def _mixed_summary(model: MixedModel, key: str, level: float) -> str:
-    if model.reason is not None:
-        return f"Mixed model of {key}: {model.reason}"
-    rows = [
-        [*(bot.bot, figure(bot.mean), span(bot.low, bot.high), figure(bot.raw_mean)), *(str(bot.n), str(bot.n_raters))]
-        for bot in sorted(model.bots, key=lambda bot: -bot.mean)
-    ]
-    title = (
-        f"Mixed model of {key}: F({model.df1}, {model.df2}) = {figure(model.f)}, "
-        f"{probability(model.p)}; raters' share of the variance {share(model.rater_share)}"
+def _anova_note(models: RatingModels) -> str:
+    """Describe the tests of terms for ratings that are not independent."""
+    whose = "Raters gave several ratings each"
+    if models.n_unnamed:
+        whose = "Some raters, or chats without a rater ID, have several ratings"
+    return (
+        f"{whose}, so every term is tested on the bots’ means by generalised least squares with clustered errors. "
+        "Sums of squares and partial η² are descriptive only."
     )
-    headers = ["bot", "mean", f"{level:.0%}", "plain mean", "n", "raters"]
-    return text_table(title, headers, rows)
 
 
-def _ordinal_summary(model: OrdinalModel, key: str, level: float) -> str:
-    if model.reason is not None:
-        return f"Proportional odds of {key}: {model.reason}"
-    rows = [
-        [bot.bot, figure(bot.effect), span(bot.low, bot.high), str(bot.n)]
-        for bot in sorted(model.bots, key=lambda bot: -bot.effect)
-    ]
-    if model.df2 is not None:
-        test = f"Wald F({model.df}, {figure(model.df2, 1)}) = {figure(model.f)}, {probability(model.p)}"
-    else:
-        test = f"Wald χ²({model.df}) = {figure(model.chi2, 1)}, {probability(model.p)}"
-    title = f"Proportional odds of {key}: {model.test_reason or test}"
-    return text_table(title, ["bot", "log odds", f"{level:.0%}", "n"], rows)
+def _interactions(factorial: FactorialModel) -> str:
+    """Name the interactions in the table."""
+    if factorial.max_order is None:
+        return "All interactions."
+    if factorial.max_order == 1:
+        return "Main effects only, because some combinations of levels have no ratings."
+    return f"Interactions of up to {factorial.max_order} factors, because some combinations of levels have no ratings."
+
+
+def _marginals(table: Anova, level: float, wording: Wording) -> NamedTable:
+    return declared_table(
+        "marginals",
+        "Means of the levels, with equal weight for all cells",
+        table.marginals,
+        ("Factor", lambda marginal: Cell(marginal.factor)),
+        ("Level", lambda marginal: Cell(marginal.level)),
+        (("Mean", percent(level)), lambda marginal: wording.estimate(marginal, 1)),
+        ("n", lambda marginal: count_cell(marginal.n)),
+        method="Computed from the bots’ means by generalised least squares, which also underlie the comparisons.",
+    )
+
+
+def _mixed_table(model: MixedModel, models: RatingModels, title: str, wording: Wording) -> NamedTable:
+    digits = wording.digits
+    # Without rater IDs, each conversation counts as a rater.
+    raters = "Raters or chats" if models.n_unnamed else "Raters"
+    return declared_table(
+        "mixed",
+        f"{title} for the average rater",
+        sorted(model.bots, key=lambda bot: -bot.mean),
+        ("Bot", lambda bot: wording.level(BOT, bot.bot)),
+        (("Mean", percent(models.level)), lambda bot: wording.estimate(bot, digits)),
+        ("Plain mean", lambda bot: number_cell(bot.raw_mean, digits)),
+        ("n", lambda bot: count_cell(bot.n)),
+        (raters, lambda bot: count_cell(bot.n_raters)),
+        method=(
+            "Fixed effects of bots, random effects of raters, restricted maximum likelihood; "
+            f"{pluralise(model.n, 'rating')} by {' and '.join(_by_whom(models))}; SD of raters "
+            f"{figure(model.rater_sd, digits)}, residual SD {figure(model.residual_sd, digits)}; share of raters "
+            f"{share(model.rater_share)} [{share(model.share_low)}, {share(model.share_high)}]."
+        ),
+        note="The variance between raters is estimated as 0, which does not prove that raters are equal."
+        if model.raters_are_alike
+        else "",
+    )
+
+
+def _by_whom(models: RatingModels) -> Iterator[str]:
+    """Yield the sources of the ratings: raters, and conversations counted as raters."""
+    if models.n_raters:
+        yield pluralise(models.n_raters, "rater")
+    if models.n_unnamed:
+        n = models.n_unnamed
+        which = "counted" if n == 1 else "each counted"
+        yield f"{pluralise(n, 'conversation')} without a rater ID, {which} as a rater"
+
+
+def _ordinal_table(model: OrdinalModel, models: RatingModels, title: str, wording: Wording) -> NamedTable:
+    order = sorted(model.bots, key=lambda bot: -bot.effect)
+    above_best = models.above_best
+    return declared_table(
+        "ordinal",
+        "Ordinal model, without equal steps on the scale",
+        order,
+        ("Bot", lambda bot: wording.level(BOT, bot.bot)),
+        ("Log odds", lambda bot: number_cell(bot.effect)),
+        (percent(models.level), lambda bot: span_cell(bot.low, bot.high)),
+        (
+            f"Chance of a rating above {wording.level(BOT, order[0].bot).text}",
+            lambda bot: share_cell(above_best.get(bot.bot), 2, "the reference bot"),
+        ),
+        ("n", lambda bot: count_cell(bot.n)),
+        method=" ".join(_ordinal_method(model, models, title, wording)),
+        note=_odds_note(model, models),
+    )
+
+
+def _ordinal_method(model: OrdinalModel, models: RatingModels, title: str, wording: Wording) -> Iterator[str]:
+    yield f"Proportional odds of {title.lower()}; log odds relative to the average bot; {_wald_test(model, wording)}."
+    if models.rounded:
+        yield "Answers are rounded to whole points."
+    if model.n_raters is not None:
+        yield f"Errors are clustered by rater ({pluralise(model.n_raters, 'rater')})."
+
+
+def _wald_test(model: OrdinalModel, wording: Wording) -> str:
+    """Return the test of no difference between the bots.
+
+    If it is missing, the reason.
+    """
+    if model.test_reason is not None:
+        return wording.reason(model.test_reason)
+    if model.df2 is None:
+        chi2, p = figure(model.chi2, 1), probability(model.p)
+        return f"Wald χ²({model.df}) = {chi2}, {p}"
+    return (
+        f"Wald’s test as Hotelling’s T², F({model.df}, {figure(model.df2, df_digits(model.df2))}) = "
+        f"{figure(model.f)}, {probability(model.p)}"
+    )
+
+
+def _odds_note(model: OrdinalModel, models: RatingModels) -> str:
+    """Report the test of proportional odds; "" if it cannot be tested."""
+    if models.odds_are_proportional is None:
+        return ""
+    verdict = "no evidence against proportional odds"
+    if not models.odds_are_proportional:
+        verdict = "the odds are not proportional, so interpret the log odds as averages"
+    p = probability(model.deviance_p)
+    return f"Deviance {figure(model.deviance, 1)} on {model.deviance_df} df, {p}: {verdict}."

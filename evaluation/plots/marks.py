@@ -118,3 +118,18 @@ def mark_link(href: str | None, says: str, *children: object) -> Markup:
     if href:
         return el("a", title, *children, href=href, class_="mark", aria_label=says)
     return group(title, *children, class_="mark", tabindex=0, role="img", aria_label=says)
+
+
+def bot_icon(slot: int, *, hollow: bool = False) -> Markup:
+    """Draw a bot's mark as a small picture for tables and lists."""
+    is_tile = slot > N_SHAPES
+    side = TILE if is_tile else 16.0
+    return el(
+        "svg",
+        bot_shape(side / 2, side / 2, slot, r=5.5, hollow=hollow),
+        viewBox=f"0 0 {side:g} {side:g}",
+        width=side,
+        height=side,
+        class_="bot-icon bot-icon-tile" if is_tile else "bot-icon",
+        aria_hidden="true",
+    )

@@ -45,6 +45,8 @@ FEW_WITHOUT_SCALE = 20
 NO_SPREAD = Reason("no_spread", "the ratings of neither bot vary")
 NO_ERROR = Reason("no_rater_differs", "the raters do not differ, so the error cannot be estimated")
 ONE_JUDGEMENT = Reason("one_judgement", "they were compared only once")
+NOT_YET_KNOWN = "not yet known"
+"""Conclusion on two means that neither differ significantly nor are equal for practical purposes."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ from typing import Any, Literal
 from ninja import Schema
 from pydantic import Field
 
+from evaluation.data.result_tables import Cell
 from webapp.api.schemas import JobOut, Words
-from webapp.insights.charts.figure import Cell
 from webapp.insights.live_bots import FailedReply, LiveBot, WaitingParticipant
 from webapp.insights.live_progress import Hour
 from webapp.insights.live_ranking import LiveRanking

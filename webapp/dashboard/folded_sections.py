@@ -8,7 +8,8 @@ from typing import Any
 
 from django.forms import Form
 
-from webapp.insights.narrative.phrases import NamedTable, Section
+from evaluation.data.result_tables import NamedTable
+from webapp.insights.narrative.phrases import Section
 
 
 @dataclass(frozen=True, slots=True)

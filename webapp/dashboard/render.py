@@ -25,7 +25,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString, mark_safe
 
 from evaluation.data.formats.tables import escape_cell
-from webapp.insights.charts.figure import Cell, PageTable
+from evaluation.data.result_tables import Cell, PageTable
 from webapp.insights.report_document import Document, ReportPart
 
 

@@ -12,13 +12,13 @@ from django.urls import reverse
 from django.utils.http import urlencode
 
 from evaluation.agreement.held_out import BAR, NO_STANDING, Standing, metric_known, standing_of
+from evaluation.data.result_tables import Cell, PageTable, headers_of, share_cell
 from evaluation.metrics.replies import NO_REFERENCE
 from evaluation.number_format import figure, share
 from evaluation.plots.charts import diverging_class
 from evaluation.published.correlations import Published, caveats_of, matching_row, published_of, published_sets
 from evaluation.stats.correlation import Method
-from webapp.insights.charts.figure import Cell, PageTable, headers_of
-from webapp.insights.narrative.phrases import reason_text, share_cell
+from webapp.insights.narrative.phrases import reason_text
 from webapp.jobs.models import Job, State
 from webapp.results.benchmark import BASELINE
 

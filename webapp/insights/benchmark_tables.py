@@ -6,13 +6,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from evaluation.data.result_tables import (
+    Cell,
+    NamedTable,
+    PageTable,
+    count_cell,
+    number_cell,
+    p_cell,
+    page_table,
+    share_cell,
+    span_cell,
+)
 from evaluation.number_format import share, span
 from evaluation.published.correlations import Published, PublishedSet, caveats_of, published_rows, published_sets
 from evaluation.stats.correlation import Method
 from webapp.insights.benchmark_grid import METHODS, Grid, GridRow
-from webapp.insights.charts.figure import Cell, PageTable
 from webapp.insights.narrative import phrases
-from webapp.insights.narrative.phrases import NamedTable, count_cell, page_table, reason_text, share_cell, span_cell
+from webapp.insights.narrative.phrases import reason_text
 from webapp.jobs.models import Job, State
 from webapp.results.benchmark import BASELINE
 
@@ -247,12 +257,12 @@ def _bar_title(grid: Grid) -> str:
 def _tested(test: Mapping[str, Any] | None) -> Cell:
     if not test:
         return Cell("–")
-    return phrases.p_cell(test["p"], reason_text(test.get("reason")))
+    return p_cell(test["p"], reason_text(test.get("reason")))
 
 
 def _ties(ties: Mapping[str, Any]) -> list[Cell]:
     reason = reason_text(ties.get("reason"))
-    return [share_cell(ties["acc_eq"], reason=reason), phrases.number_cell(ties["epsilon"], 3, reason)]
+    return [share_cell(ties["acc_eq"], reason=reason), number_cell(ties["epsilon"], 3, reason)]
 
 
 def beside_ours(grid: Grid, method: Method) -> NamedTable | None:

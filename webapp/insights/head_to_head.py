@@ -9,12 +9,13 @@ from markupsafe import Markup
 
 from evaluation.analysis.comparisons import Comparisons
 from evaluation.data.ratings import RatingDimension
+from evaluation.data.result_tables import NamedTable
 from evaluation.number_format import digits_for, figure, percent, span
 from evaluation.plots.rows import Column, RowName, axis_cell, centred_window, interval_cell
 from evaluation.plots.svg import Plot
 from webapp.insights.leaderboard import BoardParams, plot_alone
 from webapp.insights.narrative.comparisons import effects_table
-from webapp.insights.narrative.phrases import NamedTable, reason_text
+from webapp.insights.narrative.phrases import reason_text
 from webapp.insights.narrative.verdicts import pair_verdict, question_counts_sentence
 from webapp.ratings.selectors import BotInfo
 from webapp.results.study_data import StudyFrame

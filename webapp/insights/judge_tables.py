@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from evaluation.number_format import percent
-from webapp.insights.charts.figure import Cell
-from webapp.insights.narrative.phrases import (
+from evaluation.data.result_tables import (
+    Cell,
     NamedTable,
     count_cell,
     declared_table,
     number_cell,
     p_cell,
-    reason_text,
     share_cell,
     span_cell,
 )
+from evaluation.number_format import percent
+from webapp.insights.narrative.phrases import reason_text
 
 Row = Mapping[str, Any]
 BIASES = {"place": "First place", "length": "Length", "markup": "Markup", "family": "Own model family, points"}

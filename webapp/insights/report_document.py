@@ -17,17 +17,18 @@ from chatbots.compressed_files import DAMAGE_ERRORS
 from evaluation.analysis.agreement import RaterAgreement
 from evaluation.analysis.bot_means import BotMeans
 from evaluation.analysis.pairs import PairResults
+from evaluation.data.result_tables import Cell, NamedTable, PageTable, StoredReason, declared_table
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import digits_for, figure, percent, result_dump, result_load, share, span
 from evaluation.stats.agreement import AgreementEstimate
 from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.means import share_interval
 from webapp.core.language import plural
-from webapp.insights.charts.figure import Cell, PageFigure, PageTable, StoredReason
+from webapp.insights.charts.figure import PageFigure
 from webapp.insights.narrative import phrases
 from webapp.insights.narrative.hybrid import target_in_words
 from webapp.insights.narrative.hybrid_tables import intercept_in_words
-from webapp.insights.narrative.phrases import NamedTable, Section, declared_table, reason_text
+from webapp.insights.narrative.phrases import Section, reason_text
 from webapp.insights.selectors import study_cards
 from webapp.jobs.selectors.fits import fit_leading
 from webapp.results.study_data import StudyFrame

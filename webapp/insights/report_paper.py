@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
+from evaluation.data.result_tables import Cell, count_cell, declared_table, number_cell, share_cell, span_cell
 from evaluation.published.ghandeharioun2019 import (
     DIMENSIONS,
     LEVEL,
@@ -23,18 +24,9 @@ from evaluation.published.ghandeharioun2019 import (
 )
 from evaluation.stats.correlation import Correlation, correlate
 from webapp.core.clock import database_now
-from webapp.insights.charts.figure import Cell
 from webapp.insights.narrative import phrases
 from webapp.insights.narrative.hybrid_fits import hybrid_section
-from webapp.insights.narrative.phrases import (
-    Section,
-    count_cell,
-    declared_table,
-    mean_cells,
-    number_cell,
-    share_cell,
-    span_cell,
-)
+from webapp.insights.narrative.phrases import Section, mean_cells
 from webapp.insights.report_document import Chapter, Document, chapter_of
 from webapp.insights.report_sections import SECTIONS
 from webapp.jobs.selectors.analysis_tables import bot_versions, factors_of, measured_of

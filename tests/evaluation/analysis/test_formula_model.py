@@ -126,7 +126,7 @@ def test_an_ordinal_model_has_thresholds_and_log_odds_about_their_average():
     assert found.components[-1].reason.code == "fixed_by_model"
     assert result_load(result_dump(found, FormulaModel), FormulaModel) == found
     assert json.loads(json.dumps(found.to_json()))["converged"] is True
-    assert "log odds" in found.summary()
+    assert "Log odds" in found.summary()
 
 
 @pytest.mark.parametrize(
@@ -238,7 +238,7 @@ def test_a_study_brings_its_conditions_meta_and_bots(tmp_path):
         for data_source, level in ((study, None), (study, 0.95), (data, 0.95))
     )
     assert (usual.level, strict.level, of_table.level) == (0.9, 0.95, 0.95)
-    assert "95%" in strict.summary()
+    assert "95 %" in strict.summary()
     assert strict.to_json()["level"] == 0.95
     for narrow, wide in zip(usual.means, strict.means, strict=True):
         assert wide.low < narrow.low < narrow.estimate == wide.estimate < narrow.high < wide.high

@@ -21,9 +21,10 @@ from hypothesis import strategies as st
 
 from evaluation.analysis.comparisons import Comparisons
 from evaluation.data.ratings import RatingDimension
+from evaluation.data.result_tables import Cell, Header, PageTable, number_cell, span_cell
 from evaluation.metrics.registry import metric_list
 from evaluation.plots.charts import ScatterPoint, Weight
-from evaluation.plots.marks import bot_number, bot_shape, slots_of
+from evaluation.plots.marks import bot_icon, bot_number, bot_shape, slots_of
 from evaluation.plots.text_layout import shorten
 from evaluation.stats.comparisons import Comparison
 from evaluation.stats.correlation import Correlation
@@ -37,11 +38,11 @@ from webapp.dashboard.urls import urlpatterns
 from webapp.dashboard.views.why import why_parts
 from webapp.insights.charts.bots import bots_figure
 from webapp.insights.charts.distributions import AnswerDistribution, spread_figure
-from webapp.insights.charts.figure import Cell, Header, PageFigure, PageTable, bot_icon
+from webapp.insights.charts.figure import PageFigure
 from webapp.insights.charts.lines import LineGroup, LinePanel, lines_figure, with_shared_axes
 from webapp.insights.charts.matrix import differences_figure, heatmap_figure
 from webapp.insights.charts.scatter import items_figure, predictions_figure, scatter_figure, weights_figure
-from webapp.insights.narrative.phrases import Section, number_cell, span_cell
+from webapp.insights.narrative.phrases import Section
 from webapp.insights.report_document import chapter_of
 from webapp.insights.report_files import report_ask
 from webapp.jobs.engine import run_job

@@ -12,11 +12,13 @@ from django import template
 from django.utils.html import format_html, format_html_join
 from markupsafe import Markup, escape
 
+from evaluation.data.result_tables import Cell, PageTable
 from evaluation.number_format import figure, probability, share, span
+from evaluation.plots.marks import bot_icon
 from evaluation.plots.svg import el
 from webapp.core.language import plural
 from webapp.core.templatetags.icons import icon
-from webapp.insights.charts.figure import FIGURE_PARAM, Cell, PageTable, bot_icon
+from webapp.insights.charts.figure import FIGURE_PARAM
 from webapp.insights.narrative.phrases import duration_text
 from webapp.insights.narrative.phrases import glossary_terms as shared_terms
 from webapp.jobs.models import Job, JobBase, State

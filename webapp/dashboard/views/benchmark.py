@@ -10,6 +10,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from evaluation.data.result_tables import Cell, NamedTable, count_cell, declared_table, p_cell, share_cell, span_cell
 from evaluation.number_format import share, span
 from evaluation.published.correlations import caveats_of
 from evaluation.stats.correlation import Method
@@ -29,9 +30,7 @@ from webapp.insights.benchmark_tables import (
     sets_published,
     systems_table,
 )
-from webapp.insights.charts.figure import Cell
 from webapp.insights.charts.scatter import items_figure
-from webapp.insights.narrative.phrases import NamedTable, count_cell, declared_table, p_cell, share_cell, span_cell
 from webapp.jobs.models import Job, State
 from webapp.jobs.selectors.metrics import language_name
 from webapp.jobs.services.jobs import jobs_settle

@@ -18,6 +18,7 @@ from django.utils.http import content_disposition_header
 from evaluation.analysis.comparisons import POWER
 from evaluation.analysis.conditions import LevelResult
 from evaluation.analysis.planning import RaterPlan
+from evaluation.data.result_tables import NamedTable
 from evaluation.plots.svg import FORMATS
 from webapp.conversations.selectors import excluded_count, synthetic_count
 from webapp.dashboard.conversation_list import conversations_link
@@ -42,7 +43,7 @@ from webapp.insights.narrative.comparisons import bot_link, planning_table, pred
 from webapp.insights.narrative.conditions import within_sentence
 from webapp.insights.narrative.hybrid_fits import ComparedStudy, studies_table
 from webapp.insights.narrative.pairs import pairs_section, protocols_section
-from webapp.insights.narrative.phrases import NamedTable, Section, listed
+from webapp.insights.narrative.phrases import Section, listed
 from webapp.insights.report_sections import SECTIONS
 from webapp.insights.selectors import studies_to_compare
 from webapp.insights.stopping import StoppingLine, stopping_line

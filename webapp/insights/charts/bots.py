@@ -11,6 +11,7 @@ from markupsafe import Markup
 
 from evaluation.analysis.leaderboard import LeaderboardEntry, format_ranks, leaderboard
 from evaluation.data.ratings import RatingDimension
+from evaluation.data.result_tables import Cell, PageTable, count_cell, linked, page_table
 from evaluation.number_format import NONE, figure, percent, span
 from evaluation.plots.rows import (
     Column,
@@ -26,9 +27,9 @@ from evaluation.plots.rows import (
 from evaluation.plots.svg import el
 from evaluation.plots.text_layout import tick_label
 from evaluation.stats.constants import RATING_LEVEL
-from webapp.insights.charts.figure import NARROW, WIDE, Cell, PageFigure, PageTable, Variant
+from webapp.insights.charts.figure import NARROW, WIDE, PageFigure, Variant
 from webapp.insights.narrative import phrases
-from webapp.insights.narrative.phrases import count_cell, linked, mean_cells, page_table, reason_text
+from webapp.insights.narrative.phrases import mean_cells, reason_text
 from webapp.insights.narrative.verdicts import intervals_sentence
 from webapp.results.bot_means import BotSummary, StudySummary
 

@@ -14,14 +14,14 @@ from markupsafe import Markup
 
 from evaluation.analysis.answers import DimensionAnswers
 from evaluation.data.ratings import RatingDimension
+from evaluation.data.result_tables import Cell, PageTable, count_cell, number_cell, page_table
 from evaluation.number_format import figure
 from evaluation.plots.marks import mark_link
 from evaluation.plots.rows import Column, RowName, rows_drawing
 from evaluation.plots.svg import Scale, drawing, el, line, rect, text
 from evaluation.plots.text_layout import shorten, tick_label
-from webapp.insights.charts.figure import NARROW, TEXT_WIDE, Cell, PageFigure, PageTable, for_widths
+from webapp.insights.charts.figure import NARROW, TEXT_WIDE, PageFigure, for_widths
 from webapp.insights.narrative import phrases
-from webapp.insights.narrative.phrases import count_cell, number_cell, page_table
 from webapp.ratings.flags.base import clock
 from webapp.ratings.selectors import BotInfo
 

@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from evaluation.data.result_tables import Cell, PageTable, count_cell, number_cell, page_table
 from evaluation.data.tables import Column
 from evaluation.number_format import figure, span
 from evaluation.plots.marks import mark_link
 from evaluation.plots.svg import Scale, drawing, el, group, line, number, padded_range, rect, text, ticks
 from evaluation.plots.text_layout import shorten, text_width, tick_label
 from evaluation.stats.trajectories import Course
-from webapp.insights.charts.figure import NARROW, WIDE, Cell, PageFigure, PageTable, Variant
+from webapp.insights.charts.figure import NARROW, WIDE, PageFigure, Variant
 from webapp.insights.narrative import phrases
-from webapp.insights.narrative.phrases import count_cell, number_cell, page_table
 
 GAP = 40.0
 FEWEST = 20

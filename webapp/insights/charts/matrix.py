@@ -7,6 +7,17 @@ from typing import Any
 
 from markupsafe import Markup
 
+from evaluation.data.result_tables import (
+    Cell,
+    PageTable,
+    count_cell,
+    linked,
+    number_cell,
+    p_cell,
+    page_table,
+    share_cell,
+    span_cell,
+)
 from evaluation.number_format import percent, probability, share, span
 from evaluation.plots.charts import (
     WIDE,
@@ -25,18 +36,9 @@ from evaluation.plots.text_layout import text_width
 from evaluation.stats.comparisons import Comparison
 from evaluation.stats.correlation import Correlation
 from webapp.core.language import plural
-from webapp.insights.charts.figure import NARROW, Cell, CompleteDrawing, PageFigure, PageTable, Variant, for_widths
+from webapp.insights.charts.figure import NARROW, CompleteDrawing, PageFigure, Variant, for_widths
 from webapp.insights.narrative import phrases
-from webapp.insights.narrative.phrases import (
-    count_cell,
-    linked,
-    number_cell,
-    p_cell,
-    page_table,
-    reason_text,
-    share_cell,
-    span_cell,
-)
+from webapp.insights.narrative.phrases import reason_text
 from webapp.ratings.selectors import BotInfo
 
 

@@ -11,15 +11,15 @@ from typing import Any
 
 from markupsafe import Markup
 
+from evaluation.data.result_tables import Cell, count_cell, number_cell, page_table, share_cell, span_cell
 from evaluation.number_format import figure, span
 from evaluation.plots.charts import ScatterPoint, Weight, scatter_drawing, weights_drawing
 from evaluation.plots.rows import RowName, ValueRow, values_drawing
 from evaluation.plots.svg import Scale, drawing, el, line, text, ticks
 from evaluation.stats.means import mean_interval
 from webapp.core.language import plural
-from webapp.insights.charts.figure import Cell, CompleteDrawing, PageFigure, Variant, for_widths
+from webapp.insights.charts.figure import CompleteDrawing, PageFigure, Variant, for_widths
 from webapp.insights.narrative import phrases
-from webapp.insights.narrative.phrases import count_cell, number_cell, page_table, share_cell, span_cell
 
 Ends = tuple[float, float] | None
 """Lowest and highest value of a rating scale; None if unknown, or if no value exceeds it."""

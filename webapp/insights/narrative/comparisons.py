@@ -12,6 +12,15 @@ from evaluation.analysis.comparisons import Comparisons, Units
 from evaluation.analysis.planning import PredictionWorth, RaterPlan, prediction_worth
 from evaluation.analysis.prediction_powered import PoweredMeans
 from evaluation.data.ratings import MEAN_KEY, RatingDimension
+from evaluation.data.result_tables import (
+    Cell,
+    NamedTable,
+    count_cell,
+    declared_table,
+    number_cell,
+    share_cell,
+    span_cell,
+)
 from evaluation.number_format import digits_for, figure, percent, share
 from evaluation.stats.comparisons import Comparison
 from evaluation.stats.constants import RATING_LEVEL
@@ -19,24 +28,10 @@ from evaluation.stats.effect_sizes import Effect, EffectSizes
 from evaluation.stats.power import RaterNeed
 from webapp.insights.charts.bots import bots_figure
 from webapp.insights.charts.distributions import answers_figure
-from webapp.insights.charts.figure import Cell
 from webapp.insights.charts.matrix import differences_figure
 from webapp.insights.narrative import phrases
 from webapp.insights.narrative.conditions import within_sentence
-from webapp.insights.narrative.phrases import (
-    NamedTable,
-    Section,
-    count_cell,
-    declared_table,
-    listed,
-    mean_cells,
-    named_cell,
-    number_cell,
-    reason_text,
-    share_cell,
-    span_cell,
-    two_digits,
-)
+from webapp.insights.narrative.phrases import Section, listed, mean_cells, named_cell, reason_text, two_digits
 from webapp.insights.narrative.verdicts import (
     by_units,
     deciding_sentences,

@@ -8,10 +8,10 @@ from functools import partial
 from evaluation.analysis.comparisons import Comparisons
 from evaluation.analysis.conditions import ConditionResults, LevelResult
 from evaluation.data.ratings import RatingDimension
+from evaluation.data.result_tables import Cell, NamedTable, declared_table
 from evaluation.number_format import digits_for, figure, percent, span
 from webapp.core.language import plural
-from webapp.insights.charts.figure import Cell
-from webapp.insights.narrative.phrases import NamedTable, Section, declared_table, named_cell, reason_text
+from webapp.insights.narrative.phrases import Section, named_cell, reason_text
 from webapp.results.study_data import StudyFrame
 from webapp.studies.conditions import Factor
 

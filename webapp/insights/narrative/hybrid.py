@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from evaluation.data.result_tables import NamedTable
 from evaluation.hybrid.summary import WEIGHT_UNIT, human_mean, points_of, ranks_only, weights_of
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import share
@@ -34,7 +35,7 @@ from webapp.insights.narrative.hybrid_tables import (
     selfplay_table,
 )
 from webapp.insights.narrative.hybrid_verdict import caution_sentences, verdict_text
-from webapp.insights.narrative.phrases import NamedTable, feature_titles, listed, reason_text, short_titles
+from webapp.insights.narrative.phrases import feature_titles, listed, reason_text, short_titles
 from webapp.insights.narrative.verdicts import test_named
 
 CONDITIONS = ("within_condition", "several_conditions")

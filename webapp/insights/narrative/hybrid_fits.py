@@ -9,9 +9,17 @@ from typing import Any
 from django.conf import settings
 
 from evaluation.analysis.leaderboard import LeaderboardEntry, format_ranks, leaderboard
+from evaluation.data.result_tables import (
+    Cell,
+    NamedTable,
+    count_cell,
+    declared_table,
+    number_cell,
+    share_cell,
+    span_cell,
+)
 from evaluation.number_format import digits_for, figure, percent, span
 from evaluation.stats.comparisons import Comparison
-from webapp.insights.charts.figure import Cell
 from webapp.insights.narrative import phrases
 from webapp.insights.narrative.hybrid import HybridView, hybrid_view, target_in_words
 from webapp.insights.narrative.hybrid_tables import (
@@ -24,16 +32,7 @@ from webapp.insights.narrative.hybrid_tables import (
     rival_cell,
     rival_of,
 )
-from webapp.insights.narrative.phrases import (
-    NamedTable,
-    Section,
-    count_cell,
-    declared_table,
-    number_cell,
-    reason_text,
-    share_cell,
-    span_cell,
-)
+from webapp.insights.narrative.phrases import Section, reason_text
 from webapp.jobs.models import HybridFit, SelfPlayRun
 from webapp.jobs.selectors.fits import fit_condition, fits_newest
 from webapp.results.study_data import StudyFrame

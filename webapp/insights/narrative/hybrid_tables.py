@@ -10,23 +10,24 @@ from functools import partial
 from typing import Any
 
 from evaluation.analysis.correlations import selfplay_bots
+from evaluation.data.result_tables import (
+    Cell,
+    NamedTable,
+    count_cell,
+    declared_table,
+    number_cell,
+    share_cell,
+    span_cell,
+)
 from evaluation.hybrid.bot_level import most_influential
 from evaluation.hybrid.calibration import CONFLICT
 from evaluation.hybrid.summary import ranks_only
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import figure, percent, share, span
-from webapp.insights.charts.figure import Cell
 from webapp.insights.charts.scatter import Ends, beyond_words
 from webapp.insights.narrative import phrases
 from webapp.insights.narrative.hybrid_verdict import INTERCEPTS, RIVALS
-from webapp.insights.narrative.phrases import (
-    NamedTable,
-    declared_table,
-    number_cell,
-    reason_text,
-    share_cell,
-    span_cell,
-)
+from webapp.insights.narrative.phrases import reason_text
 from webapp.ratings.selectors import BotInfo
 
 Bots = Mapping[str, BotInfo]
@@ -353,7 +354,7 @@ def expected_table(result: Result, bots: Bots, scale: Ends = None) -> NamedTable
             lambda row: ends_cell(row[3].get("interval95"), row[4] or ("this preset gives no such interval")),
         ),
         ("95 %, additional ratings", lambda row: ends_cell(row[3].get("interval95_new"), row[4])),
-        ("Additional ratings", lambda row: phrases.count_cell(row[3].get("n_new"), row[4])),
+        ("Additional ratings", lambda row: count_cell(row[3].get("n_new"), row[4])),
         method=method.strip(),
         note=" ".join(notes),
     )
@@ -420,7 +421,7 @@ def ranks_table(result: Result, bots: Bots) -> NamedTable | None:
 
 
 def _rank_cell(key: str, row: tuple[str, Result]) -> Cell:
-    return phrases.count_cell(row[1].get(key), "no prediction possible")
+    return count_cell(row[1].get(key), "no prediction possible")
 
 
 def influence_table(result: Result, bots: Bots) -> NamedTable | None:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from evaluation.number_format import figure
+from evaluation.stats.comparisons import NOT_YET_KNOWN
 from webapp.insights.narrative import phrases
 from webapp.insights.narrative.phrases import feature_titles, listed, reason_text
-from webapp.insights.narrative.verdicts import CLEARLY_BETTER, CLEARLY_WORSE, NOT_YET_KNOWN
+from webapp.insights.narrative.verdicts import CLEARLY_BETTER, CLEARLY_WORSE
 from webapp.jobs.selectors.metrics import language_name
 
 StoredFinding = Mapping[str, Any]

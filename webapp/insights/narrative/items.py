@@ -11,23 +11,20 @@ from evaluation.analysis.error_spans import SEVERITIES, ErrorResults
 from evaluation.analysis.items import DimensionItems, Grades, HumanBound, ItemMeans, Label
 from evaluation.analysis.reference_ratings import ReferenceRatings
 from evaluation.data.ratings import RatingDimension
-from evaluation.number_format import digits_for, figure, percent, share, span
-from evaluation.stats.agreement import AgreementEstimate
-from evaluation.stats.constants import RATING_LEVEL
-from webapp.insights.charts.figure import Cell
-from webapp.insights.narrative import phrases
-from webapp.insights.narrative.phrases import (
+from evaluation.data.result_tables import (
+    Cell,
     NamedTable,
-    Section,
     count_cell,
     declared_table,
-    mean_cells,
-    named_cell,
     number_cell,
-    reason_text,
     share_cell,
     span_cell,
 )
+from evaluation.number_format import digits_for, figure, percent, share, span
+from evaluation.stats.agreement import AgreementEstimate
+from evaluation.stats.constants import RATING_LEVEL
+from webapp.insights.narrative import phrases
+from webapp.insights.narrative.phrases import Section, mean_cells, named_cell, reason_text
 from webapp.ratings.selectors import BotInfo
 from webapp.results.item_results import StudyItems
 from webapp.results.study_data import StudyFrame

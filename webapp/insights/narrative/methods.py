@@ -14,6 +14,7 @@ from chatbots.installation import package_version, release
 from evaluation.analysis.levels import interval_level, order_alpha
 from evaluation.analysis.trajectories import SEED
 from evaluation.data.ratings import MEAN_KEY
+from evaluation.data.result_tables import Cell, NamedTable, declared_table
 from evaluation.hybrid.features import PRESETS
 from evaluation.hybrid.gaussian_process import BLOCK_VARIANCE_GRID, PRIOR_MEDIAN, PRIOR_SIGMA, RESIDUAL_VARIANCE_GRID
 from evaluation.hybrid.gaussian_process_folds import N_PERMUTATIONS
@@ -21,9 +22,8 @@ from evaluation.number_format import percent, share
 from evaluation.stats.trajectories import N_EXTREME
 from evaluation.stats.zscores import MIN_RATINGS
 from webapp.core.clock import database_now
-from webapp.insights.charts.figure import Cell
 from webapp.insights.narrative import phrases
-from webapp.insights.narrative.phrases import NamedTable, Section, bot_cell, declared_table
+from webapp.insights.narrative.phrases import Section, bot_cell
 from webapp.jobs.models import HybridFit, MetricVersion
 from webapp.jobs.selectors.analysis_tables import bot_versions
 from webapp.jobs.selectors.fits import fit_condition, fits_newest

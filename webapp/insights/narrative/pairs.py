@@ -10,25 +10,21 @@ from typing import Any
 from evaluation.analysis.ordered_choices import ChoiceResults
 from evaluation.analysis.pairs import MOST_EXCHANGES, Kappa, PairOutcome, PairResults
 from evaluation.analysis.single_turn import ProtocolComparison, ProtocolPair
-from evaluation.number_format import figure, percent, share, span
-from evaluation.stats.bradley_terry import BradleyTerry
-from evaluation.stats.means import Interval
-from webapp.insights.charts.figure import Cell
-from webapp.insights.narrative import phrases
-from webapp.insights.narrative.phrases import (
+from evaluation.data.result_tables import (
+    Cell,
     NamedTable,
-    Section,
     count_cell,
     declared_table,
-    listed,
-    mean_cells,
-    named_cell,
     number_cell,
     p_cell,
-    reason_text,
     share_cell,
     span_cell,
 )
+from evaluation.number_format import figure, percent, share, span
+from evaluation.stats.bradley_terry import BradleyTerry
+from evaluation.stats.means import Interval
+from webapp.insights.narrative import phrases
+from webapp.insights.narrative.phrases import Section, listed, mean_cells, named_cell, reason_text
 from webapp.insights.narrative.verdicts import (
     CLEARLY_BETTER,
     equality_clause,

@@ -6,19 +6,19 @@ of `evaluation.findings.Reason` has one phrase.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from evaluation.data.ratings import MEAN_KEY, RatingDimension
+from evaluation.data.result_tables import Cell, NamedTable, Wording, estimate_cells
 from evaluation.data.tables import Column
 from evaluation.findings import Reason, reason_read
 from evaluation.metrics.registry import metric_list
-from evaluation.number_format import figure, p_value, percent, probability, share, span
+from evaluation.number_format import digits_for, figure, percent, probability, share
 from webapp.core.language import plural
-from webapp.insights.charts.figure import Cell, Header, PageFigure, PageTable
+from webapp.insights.charts.figure import PageFigure
 from webapp.insights.narrative.reasons import FRAGMENTS
 from webapp.jobs.selectors.metrics import language_name
 from webapp.ratings.selectors import BotInfo
@@ -114,59 +114,6 @@ def series_of(columns: Sequence[Column]) -> list[MetricSeries]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class NamedTable:
-    """A table without a plot.
-
-    Attributes:
-        id: unique on its page, and the name of its CSV.
-        title, method, note: as a figure's.
-        remarks: further sentences, as a list.
-    """
-
-    id: str
-    title: str
-    table: PageTable
-    method: str = ""
-    note: str = ""
-    remarks: Sequence[str] = ()
-
-
-Columns = tuple[str | Sequence[str], Callable[[Row], Cell | Sequence[Cell]]]
-"""A title and the cell of a row, or the titles of several columns and their cells."""
-
-
-def linked(cells: Sequence[Cell], href: str) -> list[Cell]:
-    """Return cells of which the first one links to the conversations behind it."""
-    return [replace(cells[0], href=href), *cells[1:]]
-
-
-def page_table(rows: Iterable[Row], *columns: Columns[Row]) -> PageTable:
-    """Return a table of declared columns.
-
-    A column with any number is numeric.
-    """
-    titles = [title for names, _make in columns for title in ([names] if isinstance(names, str) else names)]
-    cells = [
-        [
-            cell
-            for _names, make in columns
-            for made in [make(row)]
-            for cell in ([made] if isinstance(made, Cell) else made)
-        ]
-        for row in rows
-    ]
-    heads = [Header(title, any(row[i].raw for row in cells)) for i, title in enumerate(titles)]
-    return PageTable(heads, cells)
-
-
-def declared_table(
-    id: str, title: str, rows: Iterable[Row], *columns: Columns[Row], method: str = "", note: str = ""
-) -> NamedTable:
-    """Return a table of declared columns with its title."""
-    return NamedTable(id, title, page_table(rows, *columns), method, note)
-
-
 @dataclass(slots=True)
 class Section:
     """Section of the analysis.
@@ -204,59 +151,30 @@ class Section:
         )
 
 
-def number_cell(value: float | None, digits: int = 2, reason: str | None = "") -> Cell:
-    """Make a cell of a number.
-
-    Without a number, it has a dash and the reason.
-    """
-    undefined = value is None or not math.isfinite(value)
-    return Cell(figure(value, digits), reason=(reason or "") if undefined else "", raw=(value,))
-
-
-def share_cell(value: float | None, digits: int = 2, reason: str | None = "") -> Cell:
-    """Make a cell of a number between −1 and 1."""
-    undefined = value is None or not math.isfinite(value)
-    return Cell(share(value, digits), reason=(reason or "") if undefined else "", raw=(value,))
-
-
-def span_cell(
-    low: float | None, high: float | None, digits: int = 2, *, shares: bool = False, reason: str = ""
-) -> Cell:
-    """Make a cell of an interval."""
-    return Cell(span(low, high, digits, shares=shares), reason=reason if low is None else "", raw=(low, high))
-
-
 def mean_cells(
     estimate: Any, digits: int = 2, *, shares: bool = False, attribute: str = "mean", reason: str | None = None
 ) -> list[Cell]:
-    """Make the cells of an estimate and of its interval.
-
-    Args:
-        estimate: has `low`, `high`, `reason` and the attribute named by `attribute`.
-        attribute: attribute with the value.
-        reason: replaces the estimate's own reason for a missing number.
-    """
+    """Make the cells of an estimate and of its interval, with the phrase of its reason (`estimate_cells`)."""
     reason = reason_text(estimate.reason) if reason is None else reason
-    cell = share_cell if shares else number_cell
-    return [
-        cell(getattr(estimate, attribute), digits, reason),
-        span_cell(estimate.low, estimate.high, digits, shares=shares, reason=reason),
-    ]
+    return estimate_cells(estimate, digits, shares=shares, attribute=attribute, reason=reason)
+
+
+def wording_of(frame: StudyFrame) -> Wording:
+    """Return titles of bots and of conditions' levels, and phrases of reasons, for the tables of results."""
+
+    def level_cell(column: str, level: str) -> Cell:
+        if column == "bot":
+            return named_cell(frame.bots, level)
+        factor = next((factor for factor in frame.study.values.conditions.factors if factor.key == column), None)
+        known = factor.level(level) if factor is not None else None
+        return Cell(known.title if known is not None else level)
+
+    return Wording(level_cell, reason_text, digits_for(frame.headline.low, frame.headline.high))
 
 
 def named_cell(bots: Mapping[str, BotInfo], bot: str) -> Cell:
     """Make a cell of a bot's name, with its mark if known."""
     return bot_cell(bots[bot]) if bot in bots else Cell(bot)
-
-
-def count_cell(n: int | None, reason: str = "") -> Cell:
-    """Make a cell of a whole number."""
-    return Cell("–" if n is None else f"{n:,}", reason=reason if n is None else "", raw=(n,))
-
-
-def p_cell(p: float | None, reason: str | None = "") -> Cell:
-    """Make a cell of a p-value."""
-    return Cell(p_value(p), reason=(reason or "") if p is None else "", raw=(p,))
 
 
 def bot_cell(bot: BotInfo) -> Cell:

@@ -8,34 +8,14 @@ from evaluation.analysis.agreement import AgreementCoefficient, RaterAgreement
 from evaluation.analysis.answers import DimensionAnswers
 from evaluation.analysis.raters import OwnScales, RaterAnalysis, Screening
 from evaluation.data.ratings import RatingDimension
-from evaluation.number_format import digits_for, figure, percent, share, span
-from evaluation.stats.constants import RATING_LEVEL
+from evaluation.data.result_tables import Cell, NamedTable, count_cell, declared_table
+from evaluation.number_format import figure, share, span
 from evaluation.stats.rater_filters import RaterVerdict
 from webapp.insights.charts.distributions import answers_figure
-from webapp.insights.charts.figure import Cell
 from webapp.insights.narrative import phrases
-from webapp.insights.narrative.phrases import (
-    NamedTable,
-    Section,
-    count_cell,
-    declared_table,
-    mean_cells,
-    named_cell,
-    number_cell,
-    reason_text,
-)
+from webapp.insights.narrative.phrases import Section, mean_cells, reason_text, wording_of
 from webapp.results.study_data import StudyFrame
 from webapp.studies.protocols.base import get_protocol
-
-_RULES = {
-    "flat": "The same answer to all questions",
-    "narrow": "Hardly any variation",
-    "disagrees": "Disagrees with the other raters",
-    "too_fast": "Faster than reading allows",
-    "contradicts": "Agrees with opposite statements",
-    "control": "Control not rated lower",
-}
-
 
 _COEFFICIENTS = {
     "alpha_ordinal": "Krippendorff’s α, ordinal",
@@ -60,17 +40,15 @@ def raters_section(frame: StudyFrame, analysis: RaterAnalysis, *, names: bool = 
         section.missing.append(f"Scores on each rater’s own scale: {reason_text(analysis.own_scales.reason)}.")
     else:
         section.lead.append(_own_sentence(analysis.own_scales))
-        section.tables.append(_own_table(frame, analysis.own_scales))
+        section.tables.append(analysis.own_scales.table(wording_of(frame)))
     if analysis.screening.reason is not None:
         section.missing.append(f"Rater filters: {reason_text(analysis.screening.reason)}.")
         return section
     section.lead.append(_screening_sentence(analysis.screening))
     section.conclusion = section.lead[-1]
-    section.tables.append(_rules_table(analysis.screening))
-    if analysis.screening.flagged:
-        section.tables.append(_unflagged_table(frame, analysis.screening))
-        if names:
-            section.tables.append(_flagged(frame, analysis.screening.flagged))
+    section.tables += analysis.screening.tables(wording_of(frame))
+    if analysis.screening.flagged and names:
+        section.tables.append(_flagged(frame, analysis.screening.flagged))
     return section
 
 
@@ -183,68 +161,9 @@ def _own_sentence(own_scales: OwnScales) -> str:
     )
 
 
-def _own_table(frame: StudyFrame, own_scales: OwnScales) -> NamedTable:
-    digits = digits_for(frame.headline.low, frame.headline.high)
-    return declared_table(
-        "zscores",
-        "Standardised within raters",
-        own_scales.bots,
-        ("Bot", lambda bot: named_cell(frame.bots, bot.bot)),
-        ("Mean", lambda bot: number_cell(bot.mean, digits)),
-        (("z-score", percent(RATING_LEVEL)), lambda bot: mean_cells(bot.own)),
-        ("n", lambda bot: count_cell(bot.own.n)),
-        method=(
-            "Each rating minus the rater’s mean, divided by the rater’s standard deviation; raters with at least "
-            f"{own_scales.least} ratings. Mean over the dimensions."
-        ),
-        note=f"Excluded, mostly because of fewer ratings: {phrases.raters_text(own_scales.n_left_out)}.",
-    )
-
-
 def _screening_sentence(screening: Screening) -> str:
     n = f"{len(screening.flagged):,} of {phrases.raters_text(screening.n_raters)}"
     return f"Rater filters would flag {n}. No results on this page exclude any rater."
-
-
-def _rules_table(screening: Screening) -> NamedTable:
-    return declared_table(
-        "filters",
-        "Results of the rater filters",
-        screening.rules,
-        ("Rule", lambda rule: Cell(_RULES.get(rule.rule, rule.rule))),
-        ("Flagged", lambda rule: count_cell(rule.n_flagged)),
-        ("Passed", lambda rule: count_cell(rule.n_passed)),
-        (
-            "Not applicable",
-            lambda rule: Cell(f"{rule.n_undecided:,}", reason=reason_text(rule.reason), raw=(rule.n_undecided,)),
-        ),
-        ("Threshold", lambda rule: Cell(f"{rule.threshold:.2g}", raw=(rule.threshold,))),
-        method=(
-            f"One rule is enough to flag a rater. The rules apply from {screening.least_conversations} conversations "
-            f"or {screening.least_bots} bots."
-        ),
-        note=(
-            "Choose the rules before looking at results. Excluding raters because of their opinions of the bots can "
-            "produce any result."
-        ),
-    )
-
-
-def _unflagged_table(frame: StudyFrame, screening: Screening) -> NamedTable:
-    """Return the bots' means with and without the flagged raters."""
-    digits = digits_for(frame.headline.low, frame.headline.high)
-    return declared_table(
-        "unflagged",
-        "Results without the flagged raters",
-        screening.bots,
-        ("Bot", lambda bot: named_cell(frame.bots, bot.bot)),
-        ("All raters", lambda bot: number_cell(bot.mean, digits)),
-        ("n", lambda bot: count_cell(bot.n)),
-        (("Without flagged raters", percent(RATING_LEVEL)), lambda bot: mean_cells(bot.kept, digits)),
-        ("n", lambda bot: count_cell(bot.kept.n)),
-        ("Flagged raters only", lambda bot: number_cell(bot.flagged, digits, "no ratings by flagged raters")),
-        ("n", lambda bot: count_cell(bot.n_flagged)),
-    )
 
 
 def _flagged(frame: StudyFrame, flagged: Sequence[RaterVerdict]) -> NamedTable:

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from evaluation.data.result_tables import Cell, NamedTable, count_cell, declared_table, number_cell, share_cell
 from evaluation.number_format import pluralise
 from evaluation.simulation.realism.result import TRAITS, BotPrediction, RealismResult, TraitDistance, TwoSampleTest
 from evaluation.stats.effect_sizes import Effect
-from webapp.insights.charts.figure import Cell
-from webapp.insights.narrative.phrases import (
-    NamedTable,
-    Section,
-    count_cell,
-    declared_table,
-    mean_cells,
-    named_cell,
-    number_cell,
-    reason_text,
-    share_cell,
-)
+from webapp.insights.narrative.phrases import Section, mean_cells, named_cell, reason_text
 from webapp.ratings.selectors import BotInfo
 
 _STANDINGS = {

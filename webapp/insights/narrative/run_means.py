@@ -10,13 +10,13 @@ from urllib.parse import urlencode
 from django.urls import reverse
 from django.utils.formats import date_format
 
+from evaluation.data.result_tables import Cell, NamedTable, count_cell, declared_table
 from evaluation.number_format import figure, percent, span
 from evaluation.plots.marks import slots_of
 from evaluation.stats.constants import SCORE_LEVEL
 from webapp.core.language import plural
-from webapp.insights.charts.figure import Cell
 from webapp.insights.narrative import phrases
-from webapp.insights.narrative.phrases import NamedTable, count_cell, declared_table, listed, reason_text
+from webapp.insights.narrative.phrases import listed, reason_text
 from webapp.jobs.models import SelfPlayRun
 from webapp.search.run_comparison import RunMean, RunMeasure, RunsCompared, Side, settings_of
 

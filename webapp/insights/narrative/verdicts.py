@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from evaluation.analysis.comparisons import Comparisons, Units, verdict
 from evaluation.number_format import figure, percent, share, span
-from evaluation.stats.comparisons import Comparison
+from evaluation.stats.comparisons import NOT_YET_KNOWN, Comparison
 from evaluation.stats.power import PairPlan
 from webapp.core.language import plural
 from webapp.insights.narrative import phrases
@@ -15,7 +15,6 @@ from webapp.studies.models import Study
 from webapp.studies.selectors import level_agreed, smallest_difference_agreed
 
 CLEARLY_BETTER, CLEARLY_WORSE = "clearly better than {other}", "clearly worse than {other}"
-NOT_YET_KNOWN = "not yet known"
 """Wording shared by leaderboards and by comparisons of predictions with conversation length."""
 _NAMED = 3
 """Maximum number of bots named in a sentence; the rest are counted."""

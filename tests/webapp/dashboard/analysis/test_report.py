@@ -17,6 +17,7 @@ from django.test import Client
 from django.urls import reverse
 
 from evaluation.analysis.prediction_powered import powered_means
+from evaluation.data.result_tables import Cell, Header, PageTable, number_cell, span_cell
 from evaluation.hybrid.levels import predict_conversations
 from evaluation.hybrid.results import KeptFit
 from evaluation.number_format import figure, percent, share, span
@@ -24,8 +25,6 @@ from tests.builders import make_study
 from tests.webapp.dashboard.analysis.conftest import TABLE
 from tests.webapp.dashboard.analysis.test_one_result import text_of
 from webapp.dashboard.render import table_csv
-from webapp.insights.charts.figure import Cell, Header, PageTable
-from webapp.insights.narrative.phrases import number_cell, span_cell
 from webapp.jobs.models import HybridFit
 from webapp.ratings.models import Rating
 from webapp.results.cache import compute_part, made_dump, made_load

@@ -15,13 +15,13 @@ from django.urls import reverse
 from scipy import stats
 
 from evaluation.analysis.planning import plan_raters
+from evaluation.data.result_tables import PageTable
 from evaluation.stats.anova import anova
 from tests.builders import make_study
 from tests.markup import flat
 from tests.webapp.dashboard.analysis.conftest import records, section_of
 from webapp.bots.models import BotVersion
 from webapp.dashboard.views import why
-from webapp.insights.charts.figure import PageTable
 from webapp.insights.narrative.comparisons import planning_table
 from webapp.insights.narrative.phrases import Section
 from webapp.insights.narrative.trajectories import point_table

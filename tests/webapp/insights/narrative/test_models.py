@@ -17,6 +17,7 @@ from evaluation.analysis.raters import RaterAnalysis, analyse_raters
 from evaluation.analysis.rating_models import RatingModels, rating_models
 from evaluation.analysis.trajectories import Grouping, TrajectoryGroup, trajectories
 from evaluation.data.ratings import RatingDimension, Ratings
+from evaluation.data.result_tables import NamedTable
 from evaluation.findings import Reason, finding
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.hybrid.summary import summary_of
@@ -29,7 +30,7 @@ from tests.evaluation.hybrid.test_verdict import BETTER, UNKNOWN, WORSE, evidenc
 from webapp.insights.narrative.hybrid import HybridView, hybrid_view, target_in_words
 from webapp.insights.narrative.hybrid_verdict import caution_sentences, verdict_text
 from webapp.insights.narrative.models import models_section
-from webapp.insights.narrative.phrases import NamedTable, Section, reason_text
+from webapp.insights.narrative.phrases import Section, reason_text
 from webapp.insights.narrative.raters import raters_section
 from webapp.insights.narrative.reasons import FRAGMENTS
 from webapp.insights.narrative.trajectories import trajectories_section, verdict_sentence
