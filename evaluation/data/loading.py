@@ -29,11 +29,12 @@ from evaluation.data.formats.base import (
     skip_mixed_control,
     without_clashes,
 )
-from evaluation.data.formats.csv_columns import CsvColumns, table_format
+from evaluation.data.formats.csv_columns import CsvColumns, mapped_format
 from evaluation.data.formats.csv_roles import EXPORTED, question_of
+from evaluation.data.formats.mapping import FileMapping
 from evaluation.data.formats.scales import FileScales, Scale
 from evaluation.data.formats.tables import TABLE_ENDINGS, FileTable, header_of, is_missing, name_of, table_read
-from evaluation.data.formats.text_files import format_for, is_parquet, text_lines
+from evaluation.data.formats.text_files import format_for, is_parquet, is_xlsx, text_lines
 from evaluation.data.package import ATTENTION_CHECK, DESCRIPTOR, Package, PackageError, left_out_of, package_open
 from evaluation.data.study import Study, StudyDialogue
 
@@ -210,6 +211,9 @@ def read(
     ratings: str | Path | None = None,
     *,
     columns: Mapping[str, str | Sequence[str]] | None = None,
+    speakers: Mapping[str, str] | None = None,
+    bot: str = "",
+    keep: Sequence[str] = (),
     scale: Scale | Mapping[str, Scale] | None = None,
     reversed: Sequence[str] = (),
     higher: Sequence[str] = (),
@@ -223,6 +227,10 @@ def read(
         ratings: exported table `ratings`, if it is a separate file. In a folder or zip it is found by its name.
         columns: roles of columns that are not recognised by name, such as `{"System": "bot", "Fun": "question", "note":
             ""}`, or `{"bot": "System"}`; `""` ignores a column.
+        speakers: "human", "bot" or "" (left out) by a speaker's name in the file, such as `{"A": "human", "B": "bot"}`;
+            others are guessed.
+        bot: name of the bot where the file names none.
+        keep: fields of the source, such as `language`, that become conditions; all others are dropped.
         scale: lowest and highest possible answer, or by question, such as `{"fun": (0, 1), "": (1, 5)}`, "" for all
             others. Answers outside the scale are excluded and listed in `skipped`. Without a scale, the smallest and
             largest answer are used, without limiting intervals.
@@ -234,7 +242,8 @@ def read(
         ValueError: if the format is unknown (the message lists the known ones), or a scale is invalid.
     """
     file, scales = Path(path), FileScales.read(scale)
-    study = _read(file, Path(ratings) if ratings is not None else None, columns).within(scales)
+    mapping = FileMapping(columns or None, speakers or {}, bot, tuple(keep))
+    study = _read(file, Path(ratings) if ratings is not None else None, mapping).within(scales)
     for option, names in (("reversed", reversed), ("higher", higher)):
         if unknown := [name for name in names if name not in study.dimensions]:
             raise ValueError(
@@ -249,19 +258,20 @@ def read(
     )
 
 
-def _read(file: Path, ratings: Path | None, columns: Mapping[str, str | Sequence[str]] | None = None) -> Study:
+def _read(file: Path, ratings: Path | None, mapping: FileMapping | None = None) -> Study:
+    mapping = mapping or FileMapping()
     if file.is_dir():
         return _of_folder(file, file.name)
-    if file.is_file() and is_zip(file):
+    if file.is_file() and is_zip(file) and not is_xlsx(file):
         with package_open(file) as package:
             if DESCRIPTOR in package.paths:
                 return study_of_package(package)
             with tempfile.TemporaryDirectory(prefix="confab-") as folder:
                 package.unpack(Path(folder))
                 return _of_folder(Path(folder), file.name)
-    if not columns and _holds_items(file):
+    if mapping.columns is None and _holds_items(file):
         return study_of_items(table_read(file), None if ratings is None else table_read(ratings), file.name)
-    file_format = table_format(file, columns) if columns else format_for(file)
+    file_format = mapped_format(file, mapping)
     records = file_format.read(file)
     if ratings is not None:
         records = chain(records, (ratings_format(ratings)).read(ratings))

@@ -295,6 +295,12 @@ class AskImport(Schema):
     high: float = Field(None, description="Highest possible rating.")  # type: ignore[assignment]
     scales: list[str] = Field(default_factory=list, description="Scales of single questions, such as fun=0:1.")
     language: str = Field("", max_length=20, description="Language code of all conversations.")
+    speakers: list[str] = Field(default_factory=list, description="Roles of speakers, such as A=human and B=bot.")
+    bot: str = Field("", max_length=100, description="Name of the bot where the file names none.")
+    keep: list[str] = Field(default_factory=list, description="Fields of the source that become conditions.")
+    mapping: str = Field("", max_length=80, description="Name of a saved mapping; replaces speakers, bot and keep.")
+    licence: str = Field("", max_length=200, description="Licence of the file.")
+    source: str = Field("", max_length=500, description="Where the file comes from.")
 
 
 class Part(Schema):

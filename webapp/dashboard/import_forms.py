@@ -9,7 +9,10 @@ from typing import Any
 
 from django import forms
 
+from chatbots.text import sanitise
 from evaluation.data.formats.csv_roles import ROLES, CsvLayout
+from evaluation.data.formats.mapping import ROLES_OF_SPEAKERS, FileMapping
+from evaluation.data.formats.record_formats import PERSONAL
 from evaluation.data.formats.scales import FileScales, Scale
 from evaluation.number_format import share
 from webapp.core.errors import Refused
@@ -99,6 +102,65 @@ class ColumnsForm(forms.Form):
         return self._chosen()
 
 
+class MappingForm(forms.Form):
+    """Speakers, bot and additional fields of a file, and saved mappings.
+
+    Args:
+        contents: contents of the file.
+        mapping: the mapping with which they were read.
+        saved: names of the project's mappings.
+    """
+
+    bot = forms.CharField(
+        label="Bot", required=False, max_length=100, help_text="For conversations whose bot the file does not name."
+    )
+    saved = forms.ChoiceField(label="Saved mapping", required=False)
+    save_as = forms.CharField(
+        label="Save mapping as",
+        required=False,
+        max_length=80,
+        help_text="Optional. Columns, speakers and fields are saved on import, for files of the same kind.",
+    )
+
+    def __init__(self, *, contents: FileContents, mapping: FileMapping, saved: Sequence[str]) -> None:
+        super().__init__(initial={"bot": mapping.bot, "keep": mapping.keep})
+        for name, role in contents.speakers.items():
+            self.fields[f"{_SPEAKER}{name}"] = forms.ChoiceField(
+                label=name, choices=list(ROLES_OF_SPEAKERS.items()), initial=role, required=False
+            )
+        self.speakers = [self[f"{_SPEAKER}{name}"] for name in contents.speakers]
+        if contents.fields:
+            self.fields["keep"] = forms.MultipleChoiceField(
+                label="Additional fields",
+                choices=[(name, _field_title(name, example)) for name, example in contents.fields.items()],
+                required=False,
+                widget=forms.CheckboxSelectMultiple,
+            )
+        field: Any = self.fields["saved"]
+        field.choices = [("", "None"), *((name, name) for name in saved)]
+        if not saved:
+            del self.fields["saved"]
+        styled(self)
+
+    @staticmethod
+    def read(data: Any) -> FileMapping:
+        """Return the mapping of form data; columns are in another form.
+
+        Raises:
+            ValueError: if a speaker has an invalid role.
+        """
+        speakers = {name.removeprefix(_SPEAKER): data[name] for name in data if name.startswith(_SPEAKER)}
+        return FileMapping(None, speakers, sanitise(data.get("bot", ""), 100).strip(), tuple(data.getlist("keep")))
+
+
+_SPEAKER = "speaker:"
+
+
+def _field_title(name: str, example: str) -> str:
+    warning = " – may identify persons" if PERSONAL.search(name) else ""
+    return f"{name} ({sanitise(example, 40)}){warning}"
+
+
 class ItemsForm(forms.Form):
     """Choice of the study that gets a file's items."""
 
@@ -133,6 +195,10 @@ class ImportForm(forms.Form):
         max_length=20,
         help_text="Language code, such as en or de. Leave empty to detect the language of each conversation.",
     )
+    licence = forms.CharField(label="Licence", required=False, max_length=200, help_text="Such as CC-BY-4.0.")
+    source = forms.CharField(
+        label="Source", required=False, max_length=500, help_text="Address or citation of the data."
+    )
     accept = forms.BooleanField(
         label="The suggested scales (in grey) match my questionnaire",
         required=False,
@@ -155,7 +221,8 @@ class ImportForm(forms.Form):
                 )
             self.fields[f"reversed-{key}"] = DirectionField(label="direction")
         if not contents.first:  # a data package, which states its scales and languages
-            del self.fields["language"]
+            for name in ("language", "licence", "source"):
+                del self.fields[name]
         if contents.first and contents.bots and len(contents.bots) <= _CONTROLS_LISTED:
             self.fields["controls"] = forms.MultipleChoiceField(
                 label="Controls",
@@ -223,4 +290,6 @@ class ImportForm(forms.Form):
             "reversed": [key for key in self.proposals if cleaned[f"reversed-{key}"]],
             "higher": [key for key in self.proposals if cleaned[f"reversed-{key}"] is False],
             "controls": cleaned.get("controls"),
+            "licence": cleaned.get("licence", ""),
+            "source": cleaned.get("source", ""),
         }

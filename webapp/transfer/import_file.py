@@ -19,17 +19,21 @@ from chatbots import Turn
 from chatbots.compressed_files import is_zip
 from chatbots.text import quote
 from evaluation.analysis.directions import opposed_dimensions
-from evaluation.data.formats.base import FileFormat, Note, Record, Skipped, skip_mixed_control, without_clashes
-from evaluation.data.formats.csv_columns import CsvColumns, table_format
+from evaluation.data.formats.base import Note, Record, Skipped, skip_mixed_control, without_clashes
+from evaluation.data.formats.csv_columns import CsvColumns, mapped_format
+from evaluation.data.formats.jsonl import JsonRecords, inspect_records
+from evaluation.data.formats.mapping import FileMapping, guess_speakers
+from evaluation.data.formats.record_formats import count_formats
 from evaluation.data.formats.scales import FileScales, Scale
 from evaluation.data.formats.table_rows import csv_rows
-from evaluation.data.formats.text_files import format_for
+from evaluation.data.formats.text_files import is_xlsx
 from evaluation.data.package import package_open
 from evaluation.data.ratings import rater_named
 from evaluation.number_format import share
 from webapp.core.errors import Refused
 from webapp.studies.bot_columns import controls_mark
 from webapp.studies.models import Study
+from webapp.transfer.import_mappings import imported_file_add
 from webapp.transfer.package.import_package import ImportReport, Progress, package_check, package_import
 from webapp.transfer.package.row_checks import BATCH
 from webapp.transfer.services import language_checked, records_store, scales_known, study_for_import, unfinished_import
@@ -109,20 +113,23 @@ class ImportChoices:
     Attributes:
         scales: scales of its questions; otherwise the observed extremes are used, which do not limit intervals.
         language: ISO 639 code of all conversations; without it metrics detect the language.
-        columns: role of columns of a table, as in `csv_roles.ROLES`; others, and None: by their names.
+        mapping: how the file is read: roles of columns and speakers, the bot, additional fields.
         reversed, higher: questions on which a high answer is a bad one, or a good one, in addition to those that the
             study knows.
         labels: words at the lowest and the highest answer of a question.
         controls: bots that are deliberately bad; None: as marked in the file.
+        licence, source: licence of the file, and where it comes from.
     """
 
     scales: FileScales = field(default_factory=FileScales)
     language: str = ""
-    columns: Mapping[str, str] | None = None
+    mapping: FileMapping = field(default_factory=FileMapping)
     reversed: Collection[str] = ()
     labels: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     controls: Collection[str] | None = None
     higher: Collection[str] = ()
+    licence: str = ""
+    source: str = ""
 
 
 @dataclass
@@ -139,6 +146,9 @@ class FileContents:
         is_cut: True if the pass stopped before the end of the file.
         sums: by bot and conversation, the sum and the number of the answers to each question, of the first
             conversations.
+        losses: what the import leaves out, by format.
+        speakers: role of each speaker's name in the file.
+        fields: single values that the import drops unless they are chosen, with an example each.
     """
 
     format_title: str = ""
@@ -156,6 +166,9 @@ class FileContents:
     is_cut: bool = False
     notes: list[str] = field(default_factory=list)
     sums: dict[tuple[str, str], dict[str, tuple[float, int]]] = field(default_factory=dict)
+    losses: dict[str, str] = field(default_factory=dict)
+    speakers: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, str] = field(default_factory=dict)
 
     @property
     def opposed(self) -> dict[str, float]:
@@ -203,15 +216,18 @@ class FileContents:
                     self.sums[chat_key][key] = (total + value, n + 1)
 
 
-def import_preview(path: Path, columns: Mapping[str, str] | None = None) -> FileContents:
+def import_preview(path: Path, mapping: FileMapping | None = None) -> FileContents:
     """Read the beginning of a file without storing anything.
+
+    Formats, speakers and fields are those of the whole file.
 
     Raises:
         OSError, ValueError: as `import_conversations`.
     """
-    if is_zip(path):
+    if is_zip(path) and not is_xlsx(path):
         return package_contents(path)
-    file_format = _format(path, columns)
+    mapping = mapping or FileMapping()
+    file_format = mapped_format(path, mapping)
     rest: Iterator[object] | None = None
     if isinstance(file_format, CsvColumns):
         records = without_clashes(file_format.read(path, PREVIEW_ROWS))
@@ -220,6 +236,16 @@ def import_preview(path: Path, columns: Mapping[str, str] | None = None) -> File
         records = without_clashes(file_format.read(path))
     contents = _look(islice(records, PREVIEW_RECORDS), FileScales(), None)
     contents.format_title = file_format.title
+    contents.losses = {file_format.title: getattr(file_format, "loses", "")}
+    if isinstance(file_format, CsvColumns):
+        contents.speakers = file_format.speakers(path)
+    elif isinstance(file_format, JsonRecords):
+        inspection = inspect_records(path)
+        contents.format_title = count_formats(inspection.formats) or contents.format_title
+        contents.losses = dict(inspection.losses)
+        contents.speakers = {name: "" for name in inspection.speakers if name not in ("human", "bot")}
+        contents.speakers |= {**guess_speakers(inspection.speakers), **mapping.speakers}
+        contents.fields = dict(inspection.fields)
     contents.is_cut = next(rest or records, None) is not None
     return contents
 
@@ -243,10 +269,6 @@ def package_contents(path: Path) -> FileContents:
     return contents
 
 
-def _format(path: Path, columns: Mapping[str, str] | None) -> FileFormat:
-    return format_for(path) if columns is None else table_format(path, columns)
-
-
 def import_conversations(
     path: Path,
     *,
@@ -255,6 +277,7 @@ def import_conversations(
     scale: FileScales | Scale | Mapping[str, Scale] | None = None,
     language: str = "",
     progress: Progress | None = None,
+    name: str = "",
 ) -> ImportReport:
     """Import a file into the study, creating it if needed (idempotent).
 
@@ -264,6 +287,7 @@ def import_conversations(
         scale: of all dimensions, or by dimension, under "" that of all others. An answer beyond its scale is left out
             and reported.
         language: as in `ImportChoices`.
+        name: original name of an upload; empty: that of the file.
         progress: called with ("reading" or "storing", records so far).
 
     Raises:
@@ -274,13 +298,13 @@ def import_conversations(
     language, scales = language_checked(chosen.language), chosen.scales
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    if is_zip(path):
+    if is_zip(path) and not is_xlsx(path):
         if scales:
             raise ValueError("a data package contains its scales; leave out the scale")
         if language:
             raise ValueError("a data package contains its language; leave out the language")
         return package_import(path, study_key=study_key, progress=progress)
-    file_format = _format(path, chosen.columns)
+    file_format = mapped_format(path, chosen.mapping)
     report = ImportReport()
     study: Study | None = Study.objects.filter(key=study_key).first()
     stored: set[str] = set()
@@ -309,6 +333,9 @@ def import_conversations(
     if contents.n_records and (study is None or contents.bots or contents.seen):
         study = study_for_import(key=study_key, bots=contents.bots, seen=contents.seen, scales=scales)
     if study is not None and study.is_imported:
+        imported_file_add(
+            study=study, name=name or path.name, licence=chosen.licence, source=chosen.source, mapping=chosen.mapping
+        )
         _choices_store(study, chosen, contents)
         report.notes += _direction_questions(study, contents)
     with unfinished_import(study) if study is not None and study.is_imported else nullcontext():

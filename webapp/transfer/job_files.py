@@ -223,7 +223,7 @@ def project_uploads(project: str) -> list[Path]:
     return [path for path in upload_folder(project).iterdir() if path.is_file()]
 
 
-UPLOAD_ENDINGS = (".jsonl.gz", ".jsonl", ".json", ".csv.gz", ".csv", ".tsv", ".parquet", ".zip")
+UPLOAD_ENDINGS = (".jsonl.gz", ".jsonl", ".json", ".csv.gz", ".csv", ".tsv", ".xlsx", ".parquet", ".zip")
 
 
 def upload_keep(upload: UploadedFile, user: User) -> str:

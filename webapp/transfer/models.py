@@ -6,7 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.utils.translation import gettext_lazy as _
 
-from webapp.core.models import TimeStamped
+from webapp.core.models import OfProject, TimeStamped
 from webapp.core.project_scope import ProjectManager
 from webapp.studies.models import Study
 
@@ -117,3 +117,38 @@ class RedactionHit(models.Model):
     def placeholder(self) -> str:
         """Text that replaces the value in redacted exports."""
         return f"[{self.kind.upper()}_{self.number}]"
+
+
+class ImportMapping(OfProject, TimeStamped):
+    """Mapping of a file's speakers, columns and fields, saved for further files."""
+
+    name = models.CharField(max_length=80)
+    mapping = models.JSONField(help_text=_("As `FileMapping.as_dict`."))
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["project", "name"], name="import_mapping_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class ImportedFile(TimeStamped):
+    """Origin of a file that was imported into a study."""
+
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="imported_files")
+    name = models.CharField(max_length=200)
+    licence = models.CharField(max_length=200, blank=True)
+    source = models.CharField(max_length=500, blank=True, help_text=_("Address or citation."))
+    mapping = models.JSONField(default=dict)
+
+    project_paths = ("study",)
+
+    objects = ProjectManager()
+
+    class Meta:
+        ordering = ["pk"]
+        constraints = [models.UniqueConstraint(fields=["study", "name"], name="imported_file_name")]
+
+    def __str__(self) -> str:
+        return self.name

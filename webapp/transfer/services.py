@@ -194,7 +194,14 @@ def _conversations(
     # A concurrent import may have stored some of them; then its rows and turns are kept.
     new = {key: row.pk for key, row in rows.items() if everything.get(key) == row.pk}
     turns = [
-        Turn(conversation_id=pk, index=i, speaker=turn.speaker, text=turn.text, vote=turn.vote)
+        Turn(
+            conversation_id=pk,
+            index=i,
+            speaker=turn.speaker,
+            text=turn.text,
+            vote=turn.vote,
+            trace=first[key].traces.get(i, []),
+        )
         for key, pk in new.items()
         for i, turn in enumerate(first[key].turns)
     ]

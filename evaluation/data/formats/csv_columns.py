@@ -28,6 +28,7 @@ from evaluation.data.formats.base import (
     MAX_BOT_CHARS,
     MAX_ID_CHARS,
     BadRecord,
+    FileFormat,
     Note,
     Record,
     RecordRating,
@@ -44,9 +45,11 @@ from evaluation.data.formats.csv_roles import (
     guess_roles,
     is_exported,
     profiles_of,
+    role_named,
     roles_by_column,
     why_no_question,
 )
+from evaluation.data.formats.mapping import SPEAKER_ROLES, UNNAMED_BOT, FileMapping, guess_speakers, speaker_key
 from evaluation.data.formats.table_rows import (
     BrokenRow,
     CsvRows,
@@ -57,12 +60,8 @@ from evaluation.data.formats.table_rows import (
     table_notes,
 )
 from evaluation.data.formats.tables import is_missing
-from evaluation.data.formats.text_files import format_for, head_of, is_parquet, shape_of
+from evaluation.data.formats.text_files import format_for, head_of, is_parquet, is_xlsx, shape_of
 
-_SPEAKERS = {
-    **dict.fromkeys(("human", "user", "person", "participant"), "human"),
-    **dict.fromkeys(("bot", "assistant", "chatbot", "model"), "bot"),
-}
 _ROUNDED = re.compile(r"[-+]?\d(?:[.,]\d+)?e\+?\d+|\d{15}000\d*", re.IGNORECASE)
 """Ids that a spreadsheet has rounded: 1.23457E+15, or zeros after fifteen digits."""
 _READ_HERE = (
@@ -78,6 +77,7 @@ class _Columns:
     readings: Mapping[str, AnswerReading]
     notes: tuple[Note, ...]
     header: tuple[str, ...]
+    speakers: Mapping[str, str]
 
 
 @register_format
@@ -89,12 +89,23 @@ class CsvColumns:
 
     name = "csv"
     title = "Table with a header (CSV, Parquet, JSON): a row per message, per exchange or per rating"
+    loses = "columns without a role, ratings of single replies, formatting of cells, all sheets but the first"
     known_columns: frozenset[str] = frozenset()
     """Columns of the format itself, which need no note."""
 
-    def __init__(self, roles: Mapping[str, str] | None = None, chosen: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        roles: Mapping[str, str] | None = None,
+        chosen: Mapping[str, str] | None = None,
+        mapping: FileMapping | None = None,
+    ) -> None:
         self._roles = roles
         self._chosen = roles if chosen is None else chosen
+        self.mapping = mapping or FileMapping()
+
+    def mapped(self, mapping: FileMapping) -> CsvColumns:
+        """Return the format with this mapping."""
+        return type(self)(self._roles, self._chosen, mapping)
 
     def recognises(self, head: str) -> bool:
         return not self._problem(head)
@@ -152,7 +163,7 @@ class CsvColumns:
     def _columns(self, path: Path, most_rows: int | None) -> _Columns:
         """Profile the columns and note all guesses."""
         roles = self.roles(path)
-        layout = CsvLayout.from_roles(roles)
+        layout = CsvLayout.from_roles(roles, has_bot=bool(self.mapping.bot))
         profiles = _profiles(path, most_rows)
         comma = comma_of(
             (profiles[column] for column in layout.questions if column in profiles),
@@ -166,13 +177,21 @@ class CsvColumns:
             profile = profiles.get(column, ColumnProfile())
             readings[column] = profile.reading(column, comma)
             notes += map(Note, readings[column].notes)
-        if guessed := [
-            column for column in layout.questions if column not in {*(self._chosen or ()), *self.known_columns}
-        ]:
-            notes.append(Note(f"Columns read as answers to questions: {', '.join(map(quote, guessed))}"))
+        known = {*(self._chosen or ()), *self.known_columns}
+        if questions := [column for column in layout.questions if column not in known]:
+            notes.append(Note(f"Columns read as answers to questions: {', '.join(map(quote, questions))}"))
+        if layout.has_texts and "bot" not in layout.columns:
+            notes.append(Note(f"No column names the bot; all conversations belong to {quote(self._bot())}"))
+        speakers = self.speakers(path)
+        if guessed := [name for name, role in speakers.items() if role and speaker_key(name) not in SPEAKER_ROLES]:
+            roles_text = ", ".join(f"{quote(name)} is the {speakers[name]}" for name in guessed)
+            notes.append(Note(f"Speakers guessed from the file: {roles_text}"))
+        if left_out := [name for name, role in speakers.items() if not role]:
+            notes.append(Note(f"Messages of these speakers are left out: {', '.join(map(quote, left_out))}"))
         used = {
             *self.known_columns,
             *layout.questions,
+            *(column for _side, column in layout.wide),
             *layout.columns.values(),
             *layout.conditions,
             *(self._chosen or ()),
@@ -190,7 +209,18 @@ class CsvColumns:
             notes.append(Note(f"Column {quote(column)} is not used: {reason}{example}"))
         if exported:
             notes.append(Note(f"Columns of Confab's exports that are not used: {', '.join(exported)}"))
-        return _Columns(layout, readings, tuple(notes), tuple(profiles))
+        return _Columns(layout, readings, tuple(notes), tuple(profiles), speakers)
+
+    def _bot(self) -> str:
+        return self.mapping.bot or UNNAMED_BOT
+
+    def speakers(self, path: Path) -> dict[str, str]:
+        """Return the role of each speaker of a table with a row per message."""
+        column = next((name for name, role in self.roles(path).items() if role_named(role) == "speaker"), None)
+        if column is None:
+            return {}
+        names = dict.fromkeys(cell.strip() for cell in _profiles(path, None)[column].cells)
+        return {**guess_speakers(names), **{n: r for n, r in self.mapping.speakers.items() if n in names}}
 
     def _conversations(
         self, rows: CsvRows, columns: _Columns, store: sqlite3.Connection, path: Path
@@ -211,8 +241,11 @@ class CsvColumns:
             chat = ""
             problems: list[Skipped] = []
             try:
-                chat = _id(cells, columns.layout.columns["conversation"], MAX_ID_CHARS)
+                has_id = "conversation" in columns.layout.columns
+                chat = _id(cells, columns.layout.columns["conversation"], MAX_ID_CHARS) if has_id else str(line - 1)
                 row = self._row(line, cells, columns, problems)
+                if row is None:
+                    continue
             except BadRecord as error:
                 yield Skipped(line, f"{error}{'; its chat is skipped' if chat else ''}")
                 if chat:
@@ -225,7 +258,7 @@ class CsvColumns:
             values = [chat, row.turn or 0, row.timestamp, line, json.dumps([getattr(row, name) for name in _STORED])]
             store.execute("INSERT INTO rows VALUES (?, ?, ?, ?, ?)", values)
         store.execute("CREATE INDEX by_chat ON rows (chat, turn, at, line)")
-        place = columns.header.index(columns.layout.columns["conversation"])
+        place = columns.header.index(columns.layout.columns.get("conversation", columns.header[0]))
         for row_broken, around in broken:
             yield from _mark_broken(store, row_broken, around, place, len(columns.header), path)
         stored_rows = store.execute(
@@ -285,14 +318,21 @@ class CsvColumns:
             own_rating = _rating(json.loads(last[5]))
             yield Record(line=last[4], dialogue_id=chat, bot=bot, ratings=(own_rating,), ratings_only=True)
 
-    def _row(self, line: int, cells: Mapping[str, str], table: _Columns, problems: list[Skipped]) -> ChatRow:
+    def _row(self, line: int, cells: Mapping[str, str], table: _Columns, problems: list[Skipped]) -> ChatRow | None:
+        """Return a row; None if its speaker is left out."""
         columns = table.layout.columns
         vote = _vote(cells, columns.get("vote"))
-        if "text" in columns:
-            speaker = _SPEAKERS.get(_text(cells, columns["speaker"]).strip().lower())
+        if table.layout.wide:
+            turns = [(side, _text(cells, column)) for side, column in table.layout.wide]
+        elif "text" in columns:
+            speaker = table.speakers.get(_text(cells, columns["speaker"]).strip())
+            if speaker == "":
+                return None
             if speaker is None:
                 speaker_text = quote(cells[columns["speaker"]])
-                raise BadRecord(f"{columns['speaker']} is {speaker_text}; it must be human or bot")
+                raise BadRecord(
+                    f"{columns['speaker']} is {speaker_text}; it must be human or bot, or be assigned to one of them"
+                )
             turns = [(speaker, _text(cells, columns["text"]))]
             if vote and speaker == "human":
                 raise BadRecord(f"{columns['vote']} is {vote} on a human turn; only bot turns have votes")
@@ -308,7 +348,7 @@ class CsvColumns:
             raise BadRecord(f"{' and '.join(names)} {'are both' if len(names) > 1 else 'is'} empty")
         return ChatRow(
             line,
-            bot=_id(cells, columns["bot"], MAX_BOT_CHARS),
+            bot=_id(cells, columns["bot"], MAX_BOT_CHARS) if "bot" in columns else self._bot(),
             utterances=tuple(
                 (turn_speaker, text, vote if turn_speaker == "bot" else 0) for turn_speaker, text in utterances
             ),
@@ -354,7 +394,7 @@ def suggested_roles(path: Path) -> tuple[Mapping[str, str], bool] | None:
     Raises:
         ValueError: as `head_rows`.
     """
-    if is_zip(path):
+    if is_zip(path) and not is_xlsx(path):
         return None
     try:
         file_format = format_for(path)
@@ -364,12 +404,31 @@ def suggested_roles(path: Path) -> tuple[Mapping[str, str], bool] | None:
     return (file_format.roles(path), True) if isinstance(file_format, CsvColumns) else None
 
 
-def table_format(path: Path, chosen: Mapping[str, str | Sequence[str]]) -> CsvColumns:
+def mapped_format(path: Path, mapping: FileMapping) -> FileFormat:
+    """Return the reader of a file with the researcher's mapping.
+
+    Raises:
+        ValueError: if no format recognises the file, or as `table_format`.
+    """
+    if mapping.columns is not None:
+        return table_format(path, mapping.columns, mapping)
+    try:
+        return format_for(path, mapping)
+    except ValueError:
+        if not mapping.bot:
+            raise
+        return table_format(path, {}, mapping)
+
+
+def table_format(
+    path: Path, chosen: Mapping[str, str | Sequence[str]], mapping: FileMapping | None = None
+) -> CsvColumns:
     """Return a table's reader with some roles chosen and the others guessed.
 
     Args:
         path: file of the table.
         chosen: role by column, or column by role.
+        mapping: further decisions.
 
     Raises:
         ValueError: if the file is not a table, a chosen column is missing, or a role is unknown.
@@ -383,6 +442,7 @@ def table_format(path: Path, chosen: Mapping[str, str | Sequence[str]]) -> CsvCo
     return CsvColumns(
         {column: chosen_roles.get(column, "" if role in taken_roles else role) for column, role in roles.items()},
         chosen_roles,
+        mapping,
     )
 
 

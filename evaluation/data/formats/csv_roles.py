@@ -29,7 +29,8 @@ ROLES = {
 }
 """Roles of columns with their titles; each has one column, except answers."""
 _NAMES = {
-    "conversation": "conversation, conversation id, dialogue, dialogue id, dialog id, chat, chat id, session id",
+    "conversation": "conversation, conversation id, dialogue, dialogue id, dialog id, chat, chat id, session id, "
+    "instance id",
     "bot": "bot, bot id, chatbot, chatbot id, model, model id",
     "speaker": "speaker, role, sender, author",
     "reply": "reply, response, bot response, bot message, assistant",
@@ -38,12 +39,17 @@ _NAMES = {
     "turn": "turn, turn index, turn number, index",
     "time": "time, datetime, timestamp, created at, submitted at",
     "vote": "vote, response rating",
-    "rater": "rater, rater id, worker, worker id, workerid, annotator, judge, participant, user session key, "
+    "rater": "rater, rater id, worker, worker id, workerid, user id, annotator, judge, participant, user session key, "
     "response id, responseid",
     "comment": "comment, comments, chat rating comments, feedback",
     "": "id, study key, bot input, chat length, mturk code, mturk user id, rating id, n exchanges, n turns, n ratings",
 }
 _ROLE_OF_NAME = {name: role for role, names in _NAMES.items() for name in names.split(", ")}
+_WIDE_SIDES = {
+    **dict.fromkeys(("u", "user", "human", "h", "prompt", "person", "participant", "nutzer", "usr"), "human"),
+    **dict.fromkeys(("s", "sys", "system", "bot", "b", "assistant", "reply", "response", "chatbot", "model"), "reply"),
+}
+_WIDE_NAME = re.compile(r"(.*?)(?: message| text| msg| turn)? ?(\d+)")
 EXPORTED = {
     *("rating", "conversation", "bot", "bot_version", "rater", "n_exchanges", "study", "is_synthetic"),
     *("comment", "submitted_at", "platform", "external_id", "completion_code"),
@@ -121,6 +127,11 @@ def guess_roles(profiles: Mapping[str, ColumnProfile]) -> dict[str, str]:
     Other columns with mostly numeric cells contain answers.
     """
     roles_by_name = {column: _ROLE_OF_NAME.get(_plain(column)) for column in profiles}
+    sides = {column: side for column in profiles if (side := wide_side(column)) is not None}
+    if len(set(sides.values())) == 2:
+        roles_by_name |= sides
+        if "conversation" not in roles_by_name.values():
+            roles_by_name |= {column: "conversation" for column in profiles if _plain(column) == "id"}
     if "reply" in roles_by_name.values() and "human" not in roles_by_name.values():
         roles_by_name |= {column: "human" for column in profiles if _plain(column) == "message"}
     roles: dict[str, str] = {}
@@ -129,8 +140,15 @@ def guess_roles(profiles: Mapping[str, ColumnProfile]) -> dict[str, str]:
         if role is None:
             is_question = question_key(column) and not why_no_question(column, profile, profiles.keys())
             role = QUESTION if is_question else ""
-        roles[column] = "" if role and role != QUESTION and role in roles.values() else role
+        is_repeated = role in roles.values() and role != QUESTION and not (column in sides and role == sides[column])
+        roles[column] = "" if role and is_repeated else role
     return roles
+
+
+def wide_side(column: str) -> str | None:
+    """Return the side of a numbered column of texts, such as `u1` (human) or `bot_2` (reply), or None."""
+    match = _WIDE_NAME.fullmatch(_plain(column))
+    return _WIDE_SIDES.get(match[1]) if match else None
 
 
 def is_exported(column: str) -> bool:
@@ -148,7 +166,7 @@ def why_no_question(column: str, profile: ColumnProfile, header: Collection[str]
     """
     if column.startswith(CONDITION):
         return "it contains a condition"
-    if is_exported(column):
+    if is_exported(column) and (column != "rating" or "is_synthetic" in header):
         return "it is a column of Confab's exports"
     if set(header) >= _OF_MESSAGES:
         return "Confab's table of messages contains no answers"
@@ -180,23 +198,35 @@ def _are_ids(profile: ColumnProfile) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CsvLayout:
-    """Columns by role, and the question of each answer column."""
+    """Columns by role, and the question of each answer column.
+
+    Attributes:
+        wide: side and column of each text in a row that is a whole conversation, in order; empty for other tables.
+    """
 
     columns: Mapping[str, str]
     questions: Mapping[str, str]
     conditions: tuple[str, ...] = field(default=())
+    wide: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def from_roles(cls, roles: Mapping[str, str]) -> CsvLayout:
+    def from_roles(cls, roles: Mapping[str, str], *, has_bot: bool = False) -> CsvLayout:
         """Make a layout, validating the roles of the columns.
+
+        Args:
+            has_bot: True if the bot is named elsewhere.
 
         Raises:
             ValueError: if a role is unknown, duplicated or missing.
         """
         columns: dict[str, str] = {}
         questions: dict[str, str] = {}
+        wide = _wide_columns(roles)
         for column, name in roles.items():
             role = role_named(name)
+            if wide and role in ("human", "reply"):
+                columns.setdefault(role, column)
+                continue
             if role is None:
                 known = ", ".join(filter(None, ROLES))
                 raise ValueError(f"column {quote(column)} is {quote(name)}; it must be one of {known}")
@@ -210,23 +240,38 @@ class CsvLayout:
             if role:
                 columns_by_key[key] = column
         has_text = columns.keys() & {"text", "human", "reply"}
-        if "conversation" not in columns:
+        if "conversation" not in columns and not wide:
             raise ValueError("no column identifies the conversation; choose one")
         if ("text" in columns) != ("speaker" in columns) or ("text" in columns and len(has_text) > 1):
             raise ValueError("choose a speaker and a text, or a human message and a bot reply")
-        if has_text and "bot" not in columns:
+        if has_text and "bot" not in columns and not wide and not has_bot:
             raise ValueError("no column identifies the bot; choose one")
         if not has_text and not questions and "rater" in columns:
             raise ValueError("it contains raters but no conversations or answers; choose a column of answers")
         if not has_text and not questions:
             raise ValueError("no column contains texts or answers; choose one")
         conditions = tuple(column for column, role in roles.items() if column.startswith(CONDITION) and not role)
-        return cls(columns, {column: key for key, column in questions.items()}, conditions)
+        return cls(columns, {column: key for key, column in questions.items()}, conditions, wide)
 
     @property
     def has_texts(self) -> bool:
         """Return True if rows are messages or exchanges, False for ratings."""
         return not self.columns.keys().isdisjoint(("text", "human", "reply"))
+
+
+def _wide_columns(roles: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    """Return side and column of the texts of a conversation per row; empty with at most one column per side.
+
+    They are ordered by the numbers in their names; columns with equal numbers, and without, as in the file.
+    """
+    texts = [(role_named(role) or "", column) for column, role in roles.items()]
+    texts = [(role, column) for role, column in texts if role in ("human", "reply")]
+    if len(texts) == len({role for role, _column in texts}):
+        return ()
+    numbers = {column: re.findall(r"\d+", column) for _role, column in texts}
+    if all(numbers.values()):
+        texts.sort(key=lambda text: int(numbers[text[1]][-1]))
+    return tuple((("human" if role == "human" else "bot"), column) for role, column in texts)
 
 
 def roles_by_column(chosen: Mapping[str, str | Sequence[str]], header: Sequence[str], name: str) -> dict[str, str]:

@@ -40,10 +40,9 @@ from evaluation.data.formats.base import (
     text_problem,
 )
 from evaluation.data.formats.foreign import foreign_hint
-from evaluation.data.formats.mapping import HUMAN, FileMapping, guess_speakers
+from evaluation.data.formats.mapping import HUMAN, UNNAMED_BOT, FileMapping, guess_speakers
 from evaluation.data.formats.messages import Message, is_message_list
 from evaluation.data.formats.record_formats import (
-    UNNAMED_BOT,
     RecordFormat,
     RecordReading,
     count_formats,

@@ -23,6 +23,8 @@ _WORDS = {
 SPEAKER_ROLES = {word: role for role, words in _WORDS.items() for word in words.split()}
 """Role of a speaker by the usual names; `system` depends on the other speakers of the file."""
 SYSTEM = "system"
+UNNAMED_BOT = "assistant"
+"""Bot of conversations whose file names none."""
 
 
 def speaker_key(name: Any) -> str:

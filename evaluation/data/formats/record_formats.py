@@ -32,6 +32,7 @@ from evaluation.data.formats.mapping import (
     LEFT_OUT,
     SPEAKER_ROLES,
     SYSTEM,
+    UNNAMED_BOT,
     FileMapping,
     guess_speakers,
     speaker_key,
@@ -40,8 +41,6 @@ from evaluation.data.formats.messages import Message, is_message_list, read_mess
 from evaluation.data.formats.tables import is_missing
 
 Data = Mapping[str, Any]
-UNNAMED_BOT = "assistant"
-"""Bot of conversations whose file names none."""
 ID_KEYS = (
     *(
         "dialogue_id",

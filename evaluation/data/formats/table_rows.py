@@ -17,7 +17,15 @@ from pathlib import Path
 from chatbots.text import quote
 from evaluation.data.formats.base import Note, Skipped
 from evaluation.data.formats.tables import name_of, unescape_cell
-from evaluation.data.formats.text_files import MAX_LINE_BYTES, byte_lines, encoding_note, head_of, plain_rows, shape_of
+from evaluation.data.formats.text_files import (
+    MAX_LINE_BYTES,
+    byte_lines,
+    encoding_note,
+    head_of,
+    is_xlsx,
+    plain_rows,
+    shape_of,
+)
 
 _HEAD_ROWS = 50
 
@@ -208,6 +216,8 @@ def table_notes(path: Path) -> list[Note]:
     """Return notes on guesses about the whole table."""
     if plain_rows(path):
         return []
+    if is_xlsx(path):
+        return [Note("Only the first sheet of the workbook is read")]
     return [Note(text) for text in chain(filter(None, [encoding_note(path)]), shape_of(head_of(path)).notes)]
 
 

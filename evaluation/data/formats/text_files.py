@@ -13,16 +13,18 @@ import gzip
 import io
 import json
 import re
+import zipfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date, time
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from chatbots.compressed_files import DAMAGE_ERRORS
+from chatbots.compressed_files import DAMAGE_ERRORS, is_zip
 from chatbots.text import error_text, quote
 from evaluation.data.formats.base import FileFormat, Skipped, formats
 
@@ -32,6 +34,10 @@ if TYPE_CHECKING:
     from evaluation.data.formats.mapping import FileMapping
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
+MAX_COLUMNS = 2_000
+MAX_EXPANSION, MAX_EXPANDED_BYTES = 200, 4 * 1024**3
+"""Largest size of an unpacked file: relative to its compressed size, and in bytes."""
+_WORKBOOK = "xl/workbook.xml"
 MAX_WHOLE_CHARS = 256 * 1024 * 1024
 """Maximum length of JSON that does not have one object per line, because it is read whole."""
 _HEAD_BYTES = 65536
@@ -146,7 +152,92 @@ def is_parquet(path: Path) -> bool:
         return handle.read(4) == b"PAR1"
 
 
+@lru_cache(maxsize=64)
+def _is_xlsx(path: Path, _n_bytes: int, _changed_at: int) -> bool:
+    if not is_zip(path):
+        return False
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return _WORKBOOK in archive.namelist()
+    except DAMAGE_ERRORS:
+        return False
+
+
+def is_xlsx(path: Path) -> bool:
+    """Return True for an Excel workbook (.xlsx), whatever its name."""
+    stat = path.stat()
+    return _is_xlsx(path, stat.st_size, stat.st_mtime_ns)
+
+
+class _ByteStream(io.RawIOBase):
+    """Stream of the bytes of an iterator."""
+
+    def __init__(self, pieces: Iterator[bytes]) -> None:
+        self._pieces = pieces
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        if not self._rest:
+            self._rest = next(self._pieces, b"")
+        n = min(len(buffer), len(self._rest))
+        buffer[:n], self._rest = self._rest[:n], self._rest[n:]
+        return n
+
+
+def _xlsx_lines(path: Path) -> Iterator[bytes]:
+    """Yield the first sheet of a workbook as lines of CSV, in constant memory.
+
+    Raises:
+        ValueError: if the workbook is damaged, expands too much, or has too many columns.
+    """
+    from openpyxl import load_workbook
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            n_bytes = sum(entry.file_size for entry in archive.infolist())
+        if n_bytes > MAX_EXPANDED_BYTES or n_bytes > max(MAX_EXPANSION * path.stat().st_size, MAX_LINE_BYTES):
+            raise ValueError(f"{path.name} expands to {n_bytes:,} bytes, which is too much for its size")
+        workbook = load_workbook(path, read_only=True, data_only=True)
+        try:
+            sheet = workbook.worksheets[0]
+            for row in sheet.iter_rows(values_only=True):
+                cells = ["" if cell is None else _xlsx_cell(cell) for cell in row]
+                while cells and not cells[-1]:
+                    cells.pop()
+                check_column_count(len(cells), path.name)
+                text = io.StringIO()
+                csv.writer(text, lineterminator="\n").writerow(cells)
+                yield text.getvalue().encode("utf-8", "surrogatepass")
+        finally:
+            workbook.close()
+    except (KeyError, TypeError, AttributeError, SyntaxError, *DAMAGE_ERRORS) as error:
+        if isinstance(error, ValueError) and path.name in str(error):
+            raise
+        raise ValueError(f"{path.name} is not an Excel workbook, or is damaged") from error
+
+
+def _xlsx_cell(cell: Any) -> str:
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    return cell.isoformat() if isinstance(cell, date | time) else str(cell)
+
+
+def check_column_count(n_columns: int, file_name: str) -> None:
+    """Check that a table has at most `MAX_COLUMNS` columns.
+
+    Raises:
+        ValueError: if it has more.
+    """
+    if n_columns > MAX_COLUMNS:
+        raise ValueError(f"{file_name} has {n_columns:,} columns; at most {MAX_COLUMNS:,} are allowed")
+
+
 def _unpacked(path: Path) -> IO[bytes]:
+    if is_xlsx(path):
+        return io.BufferedReader(_ByteStream(_xlsx_lines(path)))
     return gzip.open(path, "rb") if is_gzip(path) else path.open("rb")  # type: ignore[return-value]
 
 
@@ -249,10 +340,14 @@ def byte_lines(path: Path) -> Iterator[tuple[int, bytes] | Skipped]:
 
     A damaged file ends with a `Skipped`.
     """
-    number = 0
+    number = n_bytes = 0
+    most_bytes = max(MAX_EXPANSION * path.stat().st_size, 64 * MAX_LINE_BYTES)
     with open_bytes(path) as handle:
         while True:
             number += 1
+            if n_bytes > most_bytes:
+                yield Skipped(number, f"the file expands to more than {most_bytes:,} bytes; the rest is not read")
+                return
             try:
                 line = handle.readline(MAX_LINE_BYTES + 1)
                 if len(line) > MAX_LINE_BYTES and not line.endswith(b"\n"):
@@ -265,6 +360,7 @@ def byte_lines(path: Path) -> Iterator[tuple[int, bytes] | Skipped]:
                 return
             if not line:
                 return
+            n_bytes += len(line)
             yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
 
 
@@ -376,13 +472,18 @@ def plain_rows(path: Path) -> tuple[list[str], PlainRows] | None:
             file = parquet.ParquetFile(path)
         except DAMAGE_ERRORS as error:
             raise ValueError(f"{path.name} is not a Parquet file, or is damaged") from error
+        check_column_count(len(file.schema_arrow.names), path.name)
         return list(file.schema_arrow.names), _parquet_rows(file, path.name)
     if head_of(path, 64).lstrip()[:1] not in ("{", "["):
         return None
     first = [row for row in islice(_json_rows(path), _LOOKED_AT) if not isinstance(row, Skipped)]
     if not first or not all(map(_is_table_row, first)):
         return None
-    columns = dict.fromkeys(name for row in _json_rows(path) if not isinstance(row, Skipped) for name in row)
+    columns: dict[str, None] = {}
+    for row in _json_rows(path):
+        if not isinstance(row, Skipped):
+            columns |= dict.fromkeys(row)
+            check_column_count(len(columns), path.name)
     return list(columns), _json_rows(path)
 
 
@@ -487,6 +588,9 @@ def format_for(path: Path, mapping: FileMapping | None = None) -> FileFormat:
         ValueError: if no format recognises it.
     """
     head = "" if is_parquet(path) else head_of(path)
+    first_line = head.partition("\n")[0]
+    if first_line[:1] not in ("{", "["):
+        check_column_count(max(first_line.count(delimiter) for delimiter in _DELIMITERS) + 1, path.name)
     if not head and not is_parquet(path):
         empty = "is a damaged gzip file without readable data" if path.stat().st_size else "is empty"
         raise ValueError(f"{path.name} {empty}")

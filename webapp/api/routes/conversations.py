@@ -20,6 +20,7 @@ from ninja.files import UploadedFile
 
 from chatbots.text import quote
 from chatbots.validation import Mistake, ValuesError
+from evaluation.data.formats.mapping import FileMapping
 from evaluation.data.formats.scales import FileScales
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token
 from webapp.api.routes.jobs import get_run
@@ -65,6 +66,7 @@ from webapp.search.selectors import Notes, Saved, notes_of, saved_searches
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.exporters.base import rater_of
+from webapp.transfer.import_mappings import get_mapping
 from webapp.transfer.job_files import upload_folder, upload_import, upload_keep
 
 router = Router(tags=["conversations"], auth=Token())
@@ -98,15 +100,27 @@ def conversations_bring(request: HttpRequest, key: str, file: File[UploadedFile]
         raise ValuesError("set both low and high, or neither")
     try:
         scales = FileScales.parse(params.scales)
+        speakers = dict(text.rpartition("=")[::2] for text in params.speakers)
+        mapping = FileMapping(None, speakers, params.bot, tuple(params.keep))
         if low is not None and high is not None:
             scales = FileScales.read({"": (low, high), **scales.by_question})
     except ValueError as error:
         raise ValuesError(str(error)) from None
+    if params.mapping:
+        mapping = get_mapping(params.mapping)
     user: Any = request.user
     path = upload_folder() / upload_keep(file, user)
     try:
         job = upload_import(
-            path=path, name=file.name or "", study=key, scales=scales.texts(), language=params.language, created_by=user
+            path=path,
+            name=file.name or "",
+            study=key,
+            scales=scales.texts(),
+            language=params.language,
+            created_by=user,
+            licence=params.licence,
+            source=params.source,
+            **mapping.as_dict(),
         )
     except BaseException:
         path.unlink(missing_ok=True)

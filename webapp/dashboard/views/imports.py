@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,13 +17,15 @@ from django.urls import reverse
 
 from evaluation.data.formats.base import Skipped, formats
 from evaluation.data.formats.csv_columns import suggested_roles
+from evaluation.data.formats.mapping import FileMapping
+from evaluation.data.formats.record_formats import record_formats
 from evaluation.data.formats.table_rows import head_rows
 from webapp.core.errors import Refused
 from webapp.core.keys import key_from_name
 from webapp.core.language import plural
 from webapp.core.rights import Right, may
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB
-from webapp.dashboard.import_forms import STUDY_ENDINGS, ColumnsForm, ImportForm, ItemsForm, UploadForm
+from webapp.dashboard.import_forms import STUDY_ENDINGS, ColumnsForm, ImportForm, ItemsForm, MappingForm, UploadForm
 from webapp.dashboard.navigation import form_view, page
 from webapp.dashboard.views.builder import files
 from webapp.insights.selectors import imported_studies
@@ -29,6 +33,7 @@ from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.studies.study_file import holds_items, items_of_file
 from webapp.transfer.import_file import PREVIEW_RECORDS, FileContents, import_preview
+from webapp.transfer.import_mappings import get_mapping, mapping_save, saved_mappings
 from webapp.transfer.job_files import (
     is_upload_name,
     upload_errors,
@@ -42,7 +47,7 @@ from webapp.transfer.job_files import (
 WAITED_FOR_BYTES = 500_000
 """Maximum bytes, about a thousand compressed chats, for a direct import; a worker imports larger files."""
 _TOLD, _FIRST, _LISTED = 10, 5, 200
-_TABLES = (".csv", ".tsv", ".csv.gz", ".parquet")
+_TABLES = (".csv", ".tsv", ".csv.gz", ".xlsx", ".parquet")
 
 
 @form_view(Right.RUN)
@@ -69,7 +74,7 @@ def imports(request: HttpRequest) -> HttpResponse:
         "studies",
         form=form,
         limit_mb=UPLOAD_LIMIT_MB,
-        formats=list(formats),
+        formats=[*formats, *record_formats],
         studies=imported_studies(),
         status=status if form.errors else 200,
     )
@@ -93,23 +98,30 @@ def import_file(request: HttpRequest, name: str) -> HttpResponse:
     if holds_items(path):
         return _items(request, path)
     data = request.POST if request.method == "POST" else None
-    columns, form, error, contents, roles = None, None, "", FileContents(), None
+    columns, form, error, contents, mapping = None, None, "", FileContents(), FileMapping()
     try:
         with upload_errors(path, upload_name(path)):
-            columns = _columns_form(path, data)
+            if data is not None and "_apply" in data and data.get("saved"):
+                mapping, data = get_mapping(data["saved"]), None
+            elif data is not None:
+                mapping = MappingForm.read(data)
+            columns = _columns_form(path, data, mapping.columns or {})
             if columns is None or not columns.errors:
                 roles = columns.roles() if columns is not None else None
-                contents = import_preview(path, roles)
+                mapping = replace(mapping, columns=roles)
+                contents = import_preview(path, mapping)
                 key = request.GET.get("study") or key_from_name(upload_name(path).split(".")[0], 60)
                 form = ImportForm(data if data and "_import" in data else None, contents=contents, study=key)
     except Refused as refused:
         error = refused.message
     if form is not None and form.is_bound and form.is_valid():
         try:
-            job = _import(path, user, form.cleaned_data["study"], columns=roles, **form.choices())
+            job = _import(path, user, form.cleaned_data["study"], **mapping.as_dict(), **form.choices())
         except Refused as refused:
             error = refused.message
         else:
+            if data is not None and data.get("save_as", "").strip():
+                mapping_save(data["save_as"].strip(), mapping)
             return redirect("dashboard:job", job.kind, job.pk)
     is_wrong = bool(error or (columns and columns.errors) or (form and form.errors))
     return page(
@@ -119,6 +131,7 @@ def import_file(request: HttpRequest, name: str) -> HttpResponse:
         name=upload_name(path),
         columns=columns,
         form=form,
+        mapping=MappingForm(contents=contents, mapping=mapping, saved=saved_mappings()),
         error=error,
         contents=contents,
         n_more=contents.n_left_out - len(contents.left_out),
@@ -144,8 +157,11 @@ def _is_study(upload: Any) -> bool:
     )
 
 
-def _columns_form(path: Path, data: Any) -> ColumnsForm | None:
+def _columns_form(path: Path, data: Any, saved: Mapping[str, str]) -> ColumnsForm | None:
     """Return the form of a table's columns; None for other files.
+
+    Args:
+        saved: roles of a saved mapping, which replace guessed ones.
 
     Raises:
         ValueError: two columns have the same name.
@@ -160,7 +176,8 @@ def _columns_form(path: Path, data: Any) -> ColumnsForm | None:
         return None
     guessed, is_known = suggested
     examples = [next((row[n] for row in rows if row[n].strip()), "") for n in range(len(header))]
-    return ColumnsForm(data, guessed=guessed, examples=examples, is_known=is_known)
+    applied = {column: saved.get(column, "" if saved else role) for column, role in guessed.items()}
+    return ColumnsForm(data, guessed=applied, examples=examples, is_known=is_known and not saved)
 
 
 def _import(path: Path, user: Any, study: str, **choices: Any) -> Job:

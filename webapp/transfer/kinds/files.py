@@ -15,6 +15,7 @@ from chatbots.text import quote
 from chatbots.validation import InputModel, Many, Number
 from evaluation.data.formats.base import Skipped
 from evaluation.data.formats.csv_roles import role_named
+from evaluation.data.formats.mapping import FileMapping
 from evaluation.data.formats.scales import FileScales
 from webapp.core.errors import Refused
 from webapp.core.language import plural
@@ -157,7 +158,8 @@ class ImportParams(InputModel):
         scale: lowest and highest value of all dimensions, as in jobs of earlier versions.
         is_upload: whether the file is a copy for this job, to be deleted afterwards.
         items: whether the file contains items to rate, for an existing study.
-        columns, reversed, higher, labels, controls: as in `ImportChoices`.
+        reversed, higher, labels, controls, licence, source: as in `ImportChoices`.
+        columns, speakers, bot, keep: as in `FileMapping`.
     """
 
     file: str
@@ -173,12 +175,17 @@ class ImportParams(InputModel):
     higher: Many[str] = ()
     labels: dict[str, Many[str]] = {}
     controls: Many[str] | None = None
+    speakers: dict[str, str] = {}
+    bot: str = ""
+    keep: Many[str] = ()
+    licence: str = ""
+    source: str = ""
 
     def choices(self) -> ImportChoices:
         """Return the researcher's decisions.
 
         Raises:
-            ValueError: a scale or the role of a column is invalid.
+            ValueError: a scale or the role of a column or speaker is invalid.
         """
         scales = FileScales.parse(self.scales)
         if self.scale:
@@ -186,7 +193,12 @@ class ImportParams(InputModel):
         if unknown := [role for role in (self.columns or {}).values() if role_named(role) is None]:
             raise ValueError(f"a column cannot have the role {quote(unknown[0])}")
         labels = {key: (low, high) for key, (low, high) in self.labels.items()}
-        return ImportChoices(scales, self.language, self.columns, self.reversed, labels, self.controls, self.higher)
+        mapping = FileMapping(self.columns, self.speakers, self.bot, self.keep)
+        return ImportChoices(
+            *(scales, self.language, mapping, self.reversed, labels, self.controls, self.higher),
+            licence=self.licence,
+            source=self.source,
+        )
 
 
 @register_kind
@@ -230,7 +242,9 @@ class ImportJob(JobKind[Job, ImportParams]):
         with upload_errors(path, name):
             if params.items:
                 return _items(work, path, name)
-            report = import_conversations(path, study_key=params.study, choices=params.choices(), progress=progress)
+            report = import_conversations(
+                path, study_key=params.study, choices=params.choices(), progress=progress, name=name
+            )
         return report.as_dict()
 
     def finish(self, work: ShardWork[Job, ImportParams], results: Sequence[Any]) -> Any:

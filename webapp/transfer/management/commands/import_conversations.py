@@ -14,16 +14,20 @@ from tqdm import tqdm
 
 from chatbots.text import quote
 from evaluation.data.formats.csv_roles import ROLES, role_named
+from evaluation.data.formats.mapping import FileMapping
 from evaluation.data.formats.scales import FileScales
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.transfer.import_file import ImportChoices, import_conversations
+from webapp.transfer.import_mappings import get_mapping
 
 
 class Command(ConfabCommand):
     help = "Load conversations and ratings from a file into a study, or restore a study from its data package."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("file", type=Path, help=".jsonl, .jsonl.gz, CSV with a header row, or data package (.zip)")
+        parser.add_argument(
+            "file", type=Path, help="file in any format of docs/reference/data_formats.md, or data package (.zip)"
+        )
         parser.add_argument(
             "--study", required=True, metavar="KEY", help="key of the study; created if it does not exist"
         )
@@ -63,6 +67,25 @@ class Command(ConfabCommand):
             ),
         )
 
+        parser.add_argument(
+            "--speaker",
+            action="append",
+            default=[],
+            metavar="NAME=ROLE",
+            help="role of a speaker of the file: human, bot or none (NAME=) to leave it out; repeatable",
+        )
+        parser.add_argument("--bot", default="", help="name of the bot where the file names none (default: assistant)")
+        parser.add_argument(
+            "--keep",
+            action="append",
+            default=[],
+            metavar="FIELD",
+            help="field of the source that becomes a condition; repeatable (default: all are dropped)",
+        )
+        parser.add_argument("--mapping", default="", metavar="NAME", help="mapping saved on the page Import")
+        parser.add_argument("--licence", default="", help="licence of the file, such as CC-BY-4.0")
+        parser.add_argument("--source", default="", help="where the file comes from: an address or a citation")
+
     def run(self, **options: Any) -> dict[str, Any]:
         try:
             scales = FileScales.parse(options["scale"])
@@ -72,6 +95,10 @@ class Command(ConfabCommand):
             chosen = _roles(options["column"])
         except ValueError as error:
             raise Usage(f"--column: {error}") from None
+        try:
+            mapping = _mapping(options, chosen)
+        except ValueError as error:
+            raise Usage(str(error)) from None
         with tqdm(unit=" records", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
 
             def progress(stage: str, n_records: int) -> None:
@@ -83,7 +110,13 @@ class Command(ConfabCommand):
                 options["file"],
                 study_key=options["study"],
                 choices=ImportChoices(
-                    scales, options["language"], chosen or None, options["lower"], higher=options["higher"]
+                    scales,
+                    options["language"],
+                    mapping,
+                    options["lower"],
+                    higher=options["higher"],
+                    licence=options["licence"],
+                    source=options["source"],
                 ),
                 progress=progress,
             )
@@ -121,6 +154,23 @@ def group_reasons(skipped: Sequence[dict[str, Any]]) -> list[tuple[list[int], st
         lines, _reason = groups.setdefault(_DIFFERENCES.sub("…", item["reason"]), ([], item["reason"]))
         lines.append(item["line"])
     return list(groups.values())
+
+
+def _mapping(options: dict[str, Any], columns: dict[str, str]) -> FileMapping:
+    """Return the saved mapping with the changes of the options.
+
+    Raises:
+        ValueError: if a speaker's role is invalid.
+        Refused: there is no mapping of this name.
+    """
+    saved = get_mapping(options["mapping"]) if options["mapping"] else FileMapping()
+    speakers = dict(text.rpartition("=")[::2] for text in options["speaker"])
+    return FileMapping(
+        columns or saved.columns,
+        {**saved.speakers, **speakers},
+        options["bot"] or saved.bot,
+        tuple(options["keep"]) or saved.keep,
+    )
 
 
 def _roles(texts: Sequence[str]) -> dict[str, str]:
