@@ -330,9 +330,7 @@ class CsvColumns:
                 return None
             if speaker is None:
                 speaker_text = quote(cells[columns["speaker"]])
-                raise BadRecord(
-                    f"{columns['speaker']} is {speaker_text}; it must be human or bot, or be assigned to one of them"
-                )
+                raise BadRecord(f"{columns['speaker']} is {speaker_text}; it must be human or bot")
             turns = [(speaker, _text(cells, columns["text"]))]
             if vote and speaker == "human":
                 raise BadRecord(f"{columns['vote']} is {vote} on a human turn; only bot turns have votes")

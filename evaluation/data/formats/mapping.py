@@ -18,7 +18,7 @@ _WORDS = {
     BOT: "bot s sys assistant chatbot model ai gpt chatgpt claude gemini agent supporter wizard doctor therapist "
     "counselor operator machine robot llm assistent assistentin maschine dialogsystem modele asistente assistente",
     LEFT_OUT: "tool function developer ipython observation tool_call tool_result function_call tool_response "
-    "function_response narrator moderator instructions context",
+    "function_response instructions context",
 }
 SPEAKER_ROLES = {word: role for role, words in _WORDS.items() for word in words.split()}
 """Role of a speaker by the usual names; `system` depends on the other speakers of the file."""
@@ -54,8 +54,6 @@ def guess_speakers(names: Iterable[str]) -> dict[str, str]:
         roles |= {unknown[0]: HUMAN, unknown[1]: BOT}
     elif len(unknown) == 1 and has_human != has_bot:
         roles[unknown[0]] = BOT if has_human else HUMAN
-    elif len(unknown) == 1 == len(roles):
-        roles[unknown[0]] = HUMAN
     return {name: role for name, role in roles.items() if role is not None}
 
 
