@@ -1,4 +1,4 @@
-"""Reports shared by a link with readers without an account."""
+"""Shared reports, reviews of personal data, imported files and saved mappings."""
 
 from __future__ import annotations
 

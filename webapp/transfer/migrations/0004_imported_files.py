@@ -10,7 +10,7 @@ class Migration(migrations.Migration):
     dependencies = [
         ('core', '0011_project_limits'),
         ('studies', '0064_closing_rules'),
-        ('transfer', '0002_plain_labels'),
+        ('transfer', '0003_redaction'),
     ]
 
     operations = [
