@@ -87,19 +87,20 @@ class ColumnsForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         """Check that the roles make a table of conversations or of ratings."""
         try:
-            CsvLayout.from_roles(self._chosen())
+            CsvLayout.from_roles(self.chosen())
         except ValueError as error:
             raise forms.ValidationError(str(error)) from None
         return self.cleaned_data
 
-    def _chosen(self) -> dict[str, str]:
+    def chosen(self) -> dict[str, str]:
+        """Return the role of each column."""
         return {column: self.cleaned_data.get(f"column-{n}", "") for n, column in enumerate(self.guessed)}
 
     def roles(self) -> Mapping[str, str] | None:
         """Return the columns' roles; None for the format's default."""
         if not self.is_bound or not self.has_changed():
             return None if self.is_known else self.guessed
-        return self._chosen()
+        return self.chosen()
 
 
 class MappingForm(forms.Form):

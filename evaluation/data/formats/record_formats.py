@@ -37,7 +37,7 @@ from evaluation.data.formats.mapping import (
     guess_speakers,
     speaker_key,
 )
-from evaluation.data.formats.messages import Message, is_message_list, read_messages, unpacked
+from evaluation.data.formats.messages import TEXT_KEYS, Message, is_message_list, read_messages, unpacked
 from evaluation.data.formats.tables import is_missing
 
 Data = Mapping[str, Any]
@@ -81,6 +81,7 @@ RATER_KEYS = (
     ),
     *("completed_by", "reviewer", "username"),
 )
+_SHOWN_FIELDS = ("role", "from", "speaker", "sender")
 COMMENT_KEYS = ("comment", "comments", "explanation", "rationale", "feedback_text")
 _ARE_NO_ANSWERS = {"id", "created_at", "updated_at", "lead_time", "timestamp", "time", "duration", "turn", "line"}
 _WORDS = {"poor": 1, "not good": 2, "passable": 3, "good": 4, "excellent": 5}
@@ -299,7 +300,10 @@ def source_fields(data: Data) -> dict[str, str | int | float | bool]:
     return {
         name.removeprefix(CONDITION): value
         for name, value in fields.items()
-        if isinstance(value, str | int | float) and value != "" and len(str(value)) <= 200
+        if isinstance(value, str | int | float)
+        and value != ""
+        and len(str(value)) <= 200
+        and name not in (*TEXT_KEYS, *_SHOWN_FIELDS, *BOT_KEYS)
     }
 
 

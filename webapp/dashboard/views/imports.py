@@ -121,7 +121,7 @@ def import_file(request: HttpRequest, name: str) -> HttpResponse:
             error = refused.message
         else:
             if data is not None and data.get("save_as", "").strip():
-                mapping_save(data["save_as"].strip(), mapping)
+                mapping_save(data["save_as"].strip(), replace(mapping, columns=columns and columns.chosen()))
             return redirect("dashboard:job", job.kind, job.pk)
     is_wrong = bool(error or (columns and columns.errors) or (form and form.errors))
     return page(
