@@ -16,6 +16,7 @@ from django.contrib.auth import get_user_model
 from django.core import serializers
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
@@ -458,6 +459,12 @@ def test_the_action_is_recorded(world: World, action: str, act: Callable[[World]
         assert participant.hex not in log
 
 
+WHAT_ROUTES_ARE = pytest.mark.skipif(
+    connection.vendor != "sqlite", reason="lists of routes are the same on all databases"
+)
+
+
+@WHAT_ROUTES_ARE
 def test_each_route_that_changes_something_is_recorded_or_harmless(world: World) -> None:
     posting = set()
     for pattern in urlpatterns:
@@ -477,6 +484,7 @@ def world_values() -> dict[str, Any]:
     return VALUES
 
 
+@WHAT_ROUTES_ARE
 def test_each_download_and_private_page_is_recorded(world: World) -> None:
     """Request all addresses with what exists: whatever comes as a file, or needs the right, is known above."""
     key = world.visit("rated", "a")
@@ -486,12 +494,14 @@ def test_each_download_and_private_page_is_recorded(world: World) -> None:
     for pattern in urlpatterns:
         if pattern.name is not None:
             where = reverse(f"dashboard:{pattern.name}", kwargs={n: values[n] for n in pattern.pattern.converters})
-            for query in ({}, {"format": "csv", "what": "conversations"}, {"format": "md"}):
+            for query in ({"format": "csv", "what": "conversations"}, {}, {"format": "md"}):
                 before = len(actions())
                 response = world.browser.get(where, query)
                 if "attachment" in response.headers.get("Content-Disposition", ""):
                     files.add(pattern.name)
                     assert len(actions()) > before or pattern.name in PICTURES, where
+                elif response.status_code == 200:
+                    break  # a page, which has no format
                 rights = getattr(pattern.callback, "rights", {}).get("GET", ())
                 assert Right.PRIVATE not in rights or pattern.name in OPENED, pattern.name
     assert {"study_file", "study_export", "run_export", "benchmark_csv", "audit_csv"} <= files
