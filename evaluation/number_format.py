@@ -57,6 +57,11 @@ def span(low: float | None, high: float | None, digits: int = 2, *, shares: bool
     return f"[{printed(low, digits)}, {printed(high, digits)}]"
 
 
+def plain_interval(low: float | None, high: float | None) -> list[float] | None:
+    """Return the ends of an interval for JSON, or None if one is missing."""
+    return None if low is None or high is None else [low, high]
+
+
 def digits_for(low: float, high: float) -> int:
     """Return the decimals for a scale: two up to a range of 20, else one."""
     return 1 if high - low > 20 else 2

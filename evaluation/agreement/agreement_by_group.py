@@ -23,7 +23,7 @@ import numpy as np
 from evaluation.agreement.system_agreement import SystemAgreement, agreement_of_systems
 from evaluation.data.items import JudgedItem, detokenise_text
 from evaluation.metrics.text_cache import BLANK
-from evaluation.number_format import columns_printed, share
+from evaluation.number_format import columns_printed, plain_interval, share
 from evaluation.published.correlations import cells_of
 from evaluation.stats.agreement import rating_table
 from evaluation.stats.correlation import METHODS, Correlation, correlate, is_constant
@@ -53,7 +53,7 @@ class ReliabilityCeiling:
 
     def to_json(self) -> dict[str, Any]:
         """Return `{"r", "ci95", "n_items", "n_ratings"}`, with the reason if `r` is null."""
-        ends = None if self.low is None or self.high is None else [self.low, self.high]
+        ends = plain_interval(self.low, self.high)
         ceiling_json: dict[str, Any] = {"r": self.r, "ci95": ends, "n_items": self.n_items, "n_ratings": self.n_ratings}
         return {**ceiling_json, "reason": self.reason} if self.reason else ceiling_json
 

@@ -33,6 +33,7 @@ from evaluation.findings import Reason
 from evaluation.metrics.base import Metric
 from evaluation.metrics.replies import Progress
 from evaluation.metrics.text_cache import TextCache
+from evaluation.number_format import plain_interval
 from evaluation.stats.constants import MOST_NUMBERS, SCORE_LEVEL
 from evaluation.stats.correlation import effective_units_of_cells, few_carry, is_constant, ranks, weighted_correlations
 from evaluation.stats.resampling import jackknife_half, leave_one_out_values
@@ -140,7 +141,7 @@ class Gain:
             "combined": self.combined,
             "best": self.best,
             "gain": self.value,
-            "ci95": None if self.low is None else [self.low, self.high],
+            "ci95": plain_interval(self.low, self.high),
             "claimed": self.claimed,
             **({} if self.reason is None else {"reason": self.reason.to_json()}),
         }

@@ -33,6 +33,7 @@ from evaluation.metrics.judge import (
     lines,
 )
 from evaluation.metrics.verdicts import NO_LETTER
+from evaluation.number_format import plain_interval
 from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.correlation import Correlation, correlate
 from evaluation.stats.means import SHARE, Interval, mean_interval
@@ -160,11 +161,8 @@ class JudgedPairs:
             "unanswered": self.unanswered,
             "trouble": self.trouble,
             "kinds": dict(self.kinds),
-            "position_bias": {
-                "value": position.mean,
-                "ci95": None if position.low is None else [position.low, position.high],
-            },
-            "changed": {"value": changed.mean, "ci95": None if changed.low is None else [changed.low, changed.high]},
+            "position_bias": {"value": position.mean, "ci95": plain_interval(position.low, position.high)},
+            "changed": {"value": changed.mean, "ci95": plain_interval(changed.low, changed.high)},
             "length_bias": self.length_bias.to_json(),
         }
 

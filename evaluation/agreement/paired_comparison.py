@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.findings import Reason
+from evaluation.number_format import plain_interval
 from evaluation.stats.constants import MOST_NUMBERS, SCORE_LEVEL
 from evaluation.stats.correlation import effective_units_of_cells, few_carry, is_constant, ranks, weighted_correlations
 from evaluation.stats.resampling import jackknife_half, leave_one_out_values
@@ -53,7 +54,7 @@ class PairedGain:
 
     def to_json(self) -> dict[str, Any]:
         """Return `{"r", "r_against", "gain", "ci95"}`, and the reason for a missing interval."""
-        ends = None if self.low is None or self.high is None else [self.low, self.high]
+        ends = plain_interval(self.low, self.high)
         gain_json: dict[str, Any] = {"r": self.ours, "r_against": self.theirs, "gain": self.gain, "ci95": ends}
         if self.reason is not None:
             gain_json["reason"] = self.reason.to_json()

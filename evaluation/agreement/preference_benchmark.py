@@ -28,7 +28,7 @@ from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_and_columns
 from evaluation.metrics.replies import Progress, ReplyMetric, item_scores
 from evaluation.metrics.text_cache import TextCache
-from evaluation.number_format import share, span
+from evaluation.number_format import plain_interval, share, span
 from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.correlation import Correlation, correlate
 from evaluation.stats.means import NO_VALUE, ONE_GROUP, SHARE, Interval, mean_interval, mean_spread
@@ -96,7 +96,7 @@ class ChoiceAgreement:
             interval: Interval = getattr(self, name)
             agreement_json[name] = {
                 "value": interval.mean,
-                "ci95": None if interval.low is None else [interval.low, interval.high],
+                "ci95": plain_interval(interval.low, interval.high),
                 "n": interval.n,
                 "reason": interval.reason,
             }

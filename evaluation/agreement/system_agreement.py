@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.findings import Reason
+from evaluation.number_format import plain_interval
 from evaluation.stats.constants import MOST_NUMBERS, SCORE_LEVEL
 from evaluation.stats.correlation import METHODS, permutations, rowwise, undefined_reason
 from evaluation.stats.resampling import FEWEST_ITEMS, few_for_interval, interval_of_draws
@@ -75,7 +76,7 @@ class SystemFigure:
 
     def to_json(self) -> dict[str, Any]:
         """Return `{"value", "ci95"}`, with nulls and the reason if undefined."""
-        ends = None if self.low is None or self.high is None else [self.low, self.high]
+        ends = plain_interval(self.low, self.high)
         figure_json: dict[str, Any] = {"value": self.value, "ci95": ends}
         return figure_json | ({"reason": self.reason.to_json()} if self.reason is not None else {})
 

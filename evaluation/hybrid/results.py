@@ -33,7 +33,7 @@ from evaluation.hybrid.least_squares import Influence, LinearPredictor, line_fro
 from evaluation.hybrid.rivals import KeptRivals, Rival
 from evaluation.hybrid.summary import predictions_plot, summary_of, weights_plot
 from evaluation.hybrid.verdict import FitVerdict
-from evaluation.number_format import pluralise, share
+from evaluation.number_format import plain_interval, pluralise, share
 from evaluation.plots.svg import Plot
 from evaluation.stats.correlation import Correlation
 
@@ -62,9 +62,9 @@ class FeatureCoefficient:
     def to_json(self) -> dict[str, Any]:
         fields: dict[str, Any] = {
             "mean": self.mean,
-            "ci90": _pair(self.low, self.high),
+            "ci90": plain_interval(self.low, self.high),
             "scaled_mean": self.scaled_mean,
-            "scaled_ci90": _pair(self.scaled_low, self.scaled_high),
+            "scaled_ci90": plain_interval(self.scaled_low, self.scaled_high),
         }
         return with_reason(fields, self.reason)
 
@@ -454,10 +454,6 @@ def _baselines(baselines: Mapping[str, Mapping[str, BotLevel]]) -> dict[str, Any
 
 def _correlations_to_json(correlations: Mapping[str, Correlation]) -> dict[str, Any]:
     return {method: {**value.to_json(), "n": value.n} for method, value in correlations.items()}
-
-
-def _pair(low: float | None, high: float | None) -> list[float] | None:
-    return None if low is None or high is None else [low, high]
 
 
 def _list(interval: tuple[float, float] | None) -> list[float] | None:

@@ -19,6 +19,7 @@ from evaluation.hybrid.calibration import q_squared
 from evaluation.hybrid.features import Design, column_means
 from evaluation.hybrid.gaussian_process_folds import FoldMeans, fold_means
 from evaluation.hybrid.rating_noise import RatingNoise
+from evaluation.number_format import plain_interval
 from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.correlation import rowwise
 
@@ -57,7 +58,7 @@ class ErrorRatio:
         return self.high < 1
 
     def to_json(self) -> dict[str, Any]:
-        return {"value": self.value, "ci95": None if self.low is None else [self.low, self.high]}
+        return {"value": self.value, "ci95": plain_interval(self.low, self.high)}
 
 
 @dataclass(frozen=True, slots=True)

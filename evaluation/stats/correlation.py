@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.findings import Reason
+from evaluation.number_format import plain_interval
 from evaluation.stats.resampling import (
     FEWEST_UNITS,
     jackknife_interval,
@@ -67,7 +68,7 @@ class Correlation:
 
     def to_json(self, level: float = 0.95) -> dict[str, Any]:
         """Return `{"r", "p", "ci95"}`, with nulls and the reason if undefined."""
-        pair = None if self.low is None or self.high is None else [self.low, self.high]
+        pair = plain_interval(self.low, self.high)
         document: dict[str, Any] = {"r": self.r, "p": self.p, f"ci{round(level * 100)}": pair}
         if self.reason is not None:
             document["reason"] = self.reason.to_json()
