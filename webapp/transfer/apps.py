@@ -21,7 +21,9 @@ class TransferConfig(AppConfig):
         from webapp.transfer.redaction.review import hits_forget, hits_of, hits_of_study
         from webapp.transfer.report_links import shares_forget
 
-        vocabulary_add("table", lambda: {*exporters.names(), *(table.name for table in run_exporters()), "package"})
+        vocabulary_add(
+            "table", lambda: {*exporters.names(), *(table.name for table in run_exporters()), "package", "dataset"}
+        )
         erasure_follow(exports_forget)
         erasure_follow(shares_forget)
         erasure_follow(uploads_forget)

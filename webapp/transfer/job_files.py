@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 
 PACKAGE = "package"
 """Value for the whole data package, which is a zip, instead of a table."""
+DATASET = "dataset"
+"""Value for a public data set, which `publish` writes to a folder."""
 LARGE_EXPORT = 50_000
 """Number of rows above which a worker creates the file instead of a direct download."""
 EXPORTS_KEPT = timedelta(days=3)

@@ -317,6 +317,8 @@ def _show_hit(study: Study, hit: RedactionHit, n_same: int) -> ShownHit | None:
     if text is None:
         return None
     before, after = text[max(0, hit.start - _CONTEXT_CHARS) : hit.start], text[hit.end : hit.end + _CONTEXT_CHARS]
+    before = f"…{before}" if hit.start > _CONTEXT_CHARS else before
+    after = f"{after}…" if hit.end + _CONTEXT_CHARS < len(text) else after
     return ShownHit(hit, _PLACES[field], before, text[hit.start : hit.end], after, n_same)
 
 

@@ -49,5 +49,5 @@ if (list) {
     else return;
     event.preventDefault();
   });
-  show(0);
+  hits[0].focus({ preventScroll: true });
 }
