@@ -107,7 +107,7 @@ def test_a_newcomer_builds_tries_and_opens_a_chat_study(lab: ConfabServer, new_p
     phone = page.frame_locator(".phone iframe:not(.coming)")
     phone.locator("h1[data-field=title]").click()
     expect(page.get_by_label("Title on the first page")).to_be_focused()
-    phone.locator("ul[data-field=consent_points] .preview-edit").last.press("Enter")
+    phone.locator("ul[data-field=consent_points] .preview-edit").first.press("Enter")
     expect(page.locator("[name=consent_points]")).to_be_focused()
 
     # Texts: a mistake is told at its field and nothing is stored until it is mended.

@@ -97,7 +97,7 @@ function editStart() {
       edit(element);
     });
     if (element.matches("details, fieldset")) element.after(button);
-    else (element.matches("ol, ul") ? element.lastElementChild : element).append(button);
+    else (element.matches("ol, ul") ? element.firstElementChild : element).append(button);
   }
   document.addEventListener("click", ({ target }) => {
     const element = target.closest(EDITED);
