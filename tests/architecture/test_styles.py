@@ -32,3 +32,23 @@ def test_every_colour_stands_once() -> None:
     )
     assert len(named) > 50
     assert [name for name, times in named.items() if times > 1] == []
+
+
+def test_the_dashboard_has_one_fold_and_one_search_box() -> None:
+    """Details are folds with one chevron, or menus (`data-closes`); searches are in a `search-box`."""
+    marked = [
+        " ".join(selector.rpartition("*/")[2].split())
+        for sheet in sorted(ROOT.glob("webapp/dashboard/static/**/*.css"))
+        for selector, body in RULE.findall(sheet.read_text(encoding="utf-8"))
+        if re.search(r"summary(::(before|after|marker))", selector) and "content" in body
+    ]
+    assert marked == [":is(.dash-main, .report) details:not([data-closes]) > summary::before"]
+    loose, n_boxes = [], 0
+    for template in sorted(ROOT.glob("webapp/dashboard/templates/**/*.html")):
+        text = template.read_text(encoding="utf-8")
+        for box in re.finditer(r'type="search"', text):
+            n_boxes += 1
+            if 'class="search-box"' not in text[max(0, box.start() - 250) : box.start()]:
+                loose.append(template.name)
+    assert n_boxes >= 3
+    assert not loose
