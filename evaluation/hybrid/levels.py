@@ -18,6 +18,7 @@ from evaluation.hybrid.gaussian_process import Mixture
 from evaluation.hybrid.least_squares import Factors, LinearPredictor
 from evaluation.hybrid.results import FeatureCoefficient, KeptFit
 from evaluation.stats.comparisons import ORDER_ALPHA
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.correlation import (
     METHODS,
     Correlation,
@@ -237,7 +238,7 @@ def interval_of(
     groups = None
     if people is not None and any(person is not None for person in people):
         groups = [f"alone {i}" if p is None else f"p {p}" for i, p in enumerate(people)]
-    interval = mean_interval(values, groups, level=0.90, scale=scale)
+    interval = mean_interval(values, groups, level=RATING_LEVEL, scale=scale)
     return None if interval.low is None or interval.high is None else (interval.low, interval.high)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from django.db.models import Count, Exists, F, FilteredRelation, Max, Min, OuterRef, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce, Floor
 
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.means import SHARE, mean_interval
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
@@ -129,7 +130,7 @@ def rated_totals(study: Study, **work_filter: Unpack[CountedWork]) -> dict[str, 
     return {"n": totals.n_ratings, "newest": totals.rated_at}
 
 
-VOTES_LEVEL = 0.90
+VOTES_LEVEL = RATING_LEVEL
 
 
 @dataclass(frozen=True, slots=True)

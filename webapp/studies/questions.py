@@ -68,6 +68,8 @@ Key = Annotated[
     TypeDescription("lower-case letters, digits and _ (at most 50), with a letter first"),
 ]
 Option = Annotated[str, Field(min_length=1, max_length=200), AfterValidator(_one_line)]
+DEFAULT_SCALE = (1, 7)
+"""Lowest and highest point of a new scale; `ready_made.yaml` labels them."""
 Point = Annotated[int, BeforeValidator(_point), Field(ge=-1000, le=1000)]
 Passing = Annotated[
     str,
@@ -101,8 +103,8 @@ class Question(InputModel):
     help: str = Field(default="", max_length=500, title="Help", description="Shown below the question.")
     required: bool = Field(default=True, title="Required")
     options: Annotated[Many[Option], Field(max_length=200)] = Field(default=(), title="Answers to choose from")
-    low: Point = Field(default=1, title="Lowest point")
-    high: Point = Field(default=7, title="Highest point")
+    low: Point = Field(default=DEFAULT_SCALE[0], title="Lowest point")
+    high: Point = Field(default=DEFAULT_SCALE[1], title="Highest point")
     labels: dict[Point, Words] = Field(
         default_factory=dict, title="Point labels", description="At the two ends, at all points or at some."
     )
@@ -321,7 +323,7 @@ class Question(InputModel):
         return plain_fields
 
 
-_OF_SCALES: dict[str, Any] = {"low": 1, "high": 7, "labels": {}, "reversed": None}
+_OF_SCALES: dict[str, Any] = {"low": DEFAULT_SCALE[0], "high": DEFAULT_SCALE[1], "labels": {}, "reversed": None}
 
 
 def first_duplicate(names: Sequence[str]) -> str:

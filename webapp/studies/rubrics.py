@@ -15,7 +15,7 @@ from django.db.models import Exists, OuterRef, Q
 from webapp.core.clock import database_now
 from webapp.studies.conditions import Condition, condition_texts
 from webapp.studies.models import Dimension, Rubric, Study, StudyVersion
-from webapp.studies.questions import Question
+from webapp.studies.questions import DEFAULT_SCALE, Question
 from webapp.studies.ready_made import DEFAULT_QUESTIONS
 from webapp.studies.settings import StudyValues
 
@@ -25,7 +25,12 @@ DEFAULT_RUBRIC_NAME = "Conversation quality"
 
 
 def rubric_create(
-    *, name: str, dimensions: Sequence[Dimension], low: float = 1, high: float = 7, scale_inferred: bool = False
+    *,
+    name: str,
+    dimensions: Sequence[Dimension],
+    low: float = DEFAULT_SCALE[0],
+    high: float = DEFAULT_SCALE[1],
+    scale_inferred: bool = False,
 ) -> Rubric:
     """Create the next version of the rubric `name` with these unsaved dimensions."""
     with transaction.atomic():
@@ -45,7 +50,7 @@ def rubric_default() -> Rubric:
     rows = tuple(map(_as_row, DEFAULT_QUESTIONS))
     stored = Rubric.objects.filter(name=DEFAULT_RUBRIC_NAME).order_by("-version")
     rubric = next((candidate for candidate in stored if questions_of(candidate) == rows), None)
-    return rubric or rubric_create(name=DEFAULT_RUBRIC_NAME, dimensions=_dimensions(DEFAULT_QUESTIONS, (1, 7)))
+    return rubric or rubric_create(name=DEFAULT_RUBRIC_NAME, dimensions=_dimensions(DEFAULT_QUESTIONS, DEFAULT_SCALE))
 
 
 def rubric_directions_store(*, rubric: Rubric, reversed_keys: Collection[str], higher_keys: Collection[str]) -> None:
@@ -73,8 +78,8 @@ def rubric_store(*, study: Study, questions: Sequence[Question], known: Rubric |
     scales = [question for question in questions if question.is_rated]
     if known is not None and questions_of(known) == tuple(map(_as_row, scales)):
         return known
-    low = min((scale.low for scale in scales), default=1)
-    high = max((scale.high for scale in scales), default=7)
+    low = min((scale.low for scale in scales), default=DEFAULT_SCALE[0])
+    high = max((scale.high for scale in scales), default=DEFAULT_SCALE[1])
     dimensions = _dimensions(scales, (low, high))
     if known is None or not _is_own(study, known):
         return rubric_create(name=study.key, dimensions=dimensions, low=low, high=high)

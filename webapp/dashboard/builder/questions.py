@@ -22,7 +22,7 @@ from webapp.dashboard.builder.cards import MOVING_WORDS, Card, CardsForm, Drafts
 from webapp.dashboard.builder.forms import DirectionField, LinesField, SettingsForm, field_made, section_fields, titled
 from webapp.studies.models import AGREED_BY_PEOPLE
 from webapp.studies.protocols.base import asks_questions
-from webapp.studies.questions import Kind, Question, translate_questions, validate_show_when
+from webapp.studies.questions import DEFAULT_SCALE, Kind, Question, translate_questions, validate_show_when
 from webapp.studies.ready_made import QuestionSet, question_set
 from webapp.studies.settings import ASKED
 from webapp.studies.study_file import sets_for
@@ -45,7 +45,7 @@ def question_new(kind: Kind, language: str) -> Question:
     if kind in ("choice", "choices"):
         kind_fields["options"] = ["First answer", "Second answer"]
     if kind == "scale":
-        kind_fields["labels"] = {1: "not at all", 7: "extremely"}
+        kind_fields["labels"] = dict(zip(DEFAULT_SCALE, ("not at all", "extremely"), strict=True))
     new = Question(key="new", title="New question", kind=kind, required=kind != "text", **kind_fields)
     return translate_questions([new], language)[0]
 
@@ -280,8 +280,8 @@ class QuestionCard(Card):
 
 def _span(text: str) -> Scale:
     match = re.fullmatch(r"(-?\d{1,4}):(-?\d{1,4})", text)
-    low, high = (int(match[1]), int(match[2])) if match else (1, 7)
-    return (low, high) if low < high else (1, 7)
+    low, high = (int(match[1]), int(match[2])) if match else DEFAULT_SCALE
+    return (low, high) if low < high else DEFAULT_SCALE
 
 
 def _lines(lines: Sequence[str]) -> list[str]:

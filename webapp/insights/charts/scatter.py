@@ -16,6 +16,7 @@ from evaluation.number_format import figure, span
 from evaluation.plots.charts import ScatterPoint, Weight, scatter_drawing, weights_drawing
 from evaluation.plots.rows import RowName, ValueRow, values_drawing
 from evaluation.plots.svg import Scale, drawing, el, line, text, ticks
+from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.means import mean_interval
 from webapp.core.language import plural
 from webapp.insights.charts.figure import CompleteDrawing, PageFigure, Variant, for_widths
@@ -188,7 +189,7 @@ def _fifths(points: Sequence[tuple[float, float]]) -> Iterator[tuple[str, Sequen
 
 def _fifth(name: str, part: Sequence[tuple[float, float]]) -> list[Cell]:
     means = [mean for _score, mean in part]
-    ends = mean_interval(means, level=0.95)
+    ends = mean_interval(means, level=SCORE_LEVEL)
     low, high, centre, lowest, highest = map(
         number_cell, (part[0][0], part[-1][0], fmean(means), min(means), max(means))
     )

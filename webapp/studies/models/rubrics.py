@@ -8,6 +8,7 @@ from django.db.models import F, Q
 from django.utils.translation import gettext_lazy as _
 
 from webapp.core.models import TimeStamped
+from webapp.studies.questions import DEFAULT_SCALE
 
 
 class Rubric(TimeStamped):
@@ -18,8 +19,8 @@ class Rubric(TimeStamped):
 
     name = models.CharField(max_length=100)
     version = models.PositiveIntegerField(default=1)
-    low = models.FloatField(default=1, help_text=_("Smallest value of the scale."))
-    high = models.FloatField(default=7, help_text=_("Largest value of the scale."))
+    low = models.FloatField(default=DEFAULT_SCALE[0], help_text=_("Smallest value of the scale."))
+    high = models.FloatField(default=DEFAULT_SCALE[1], help_text=_("Largest value of the scale."))
     scale_inferred = models.BooleanField(
         default=False, help_text=_("The scales of these questions were inferred from imported ratings.")
     )
