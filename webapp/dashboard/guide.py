@@ -40,6 +40,7 @@ _PLACES = {
     "guide/bots": "bots bot general",
     "guide/bots#add-a-bot-in-the-browser": "bot_new bot_edit",
     "guide/simulated_participants": "simulate study_simulated",
+    "guide/publishing": "study_redaction",
     "guide/publishing#1-the-datasheet": "study_datasheet",
     "guide/operating#the-page-system": "system",
     "guide/operating#alerts": "alerts",
