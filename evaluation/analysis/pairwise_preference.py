@@ -32,6 +32,7 @@ from chatbots.text import quote
 from evaluation.analysis.comparisons import Test
 from evaluation.analysis.levels import order_alpha
 from evaluation.analysis.ordered_choices import OrderedChoices
+from evaluation.data.formats.records.preferences import preferences_of_table
 from evaluation.data.formats.tables import is_missing, name_of, table_of, table_read
 from evaluation.data.ratings import SMALLEST_SHARE, rater_named
 from evaluation.data.tables import text_table, to_plain
@@ -358,7 +359,8 @@ def rank(
         judgements: a table, or a CSV, Parquet or JSON Lines file of one, with a row for each judgement: `first` and
             `second`, the bots in the order shown; `preferred`: "first", "second", "tie" or the name of the better bot,
             or "model_a", "model_b", "tie (bothbad)" as in arena data, empty without a judgement; and `rater`, if known.
-            Names are compared as text, so 007 and 7 are different bots.
+            Names are compared as text, so 007 and 7 are different bots. Files of Chatbot Arena, MT-Bench and HH-RLHF are
+            read as they are.
         place: True to estimate the advantage of being shown first.
         controls: columns with differences (first minus second) in something unrelated to the bot's merit, such as
             length (`evaluation.analysis.pairwise_preference`), which is held constant.
@@ -371,6 +373,8 @@ def rank(
         ValueError: if a column is missing, or an outcome names neither bot.
     """
     table = table_read(Path(judgements)) if isinstance(judgements, str | Path) else table_of(judgements)
+    if "first" not in table.columns:
+        table = preferences_of_table(table)
     table.require(["first", "second", "preferred", *controls])
     pairs = [(name_of(row["first"]), name_of(row["second"])) for row in table.rows]
     for row, pair in enumerate(pairs, start=1):

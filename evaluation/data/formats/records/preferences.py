@@ -1,7 +1,7 @@
 """Preferences between two conversations: arena battles, MT-Bench judgments, HH-RLHF and similar pairs.
 
 Each side becomes a conversation with the answer `preferred`: 1 for the better one, 0 for the other, 0.5 for both after
-a tie. Both sides have the same id. `preferences` returns the pairs themselves, for rankings.
+a tie. Both sides have the same id. `preferences_of_table` returns the pairs themselves, for rankings.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ from evaluation.data.formats.record_formats import (
     Data,
     RecordFormat,
     RecordReading,
+    answer_number,
     first_name,
     is_object,
+    recognise_record,
     register_record_format,
 )
+from evaluation.data.formats.tables import FileTable
 
 PREFERRED = "preferred"
 _WINNERS = {
@@ -86,6 +89,34 @@ def _winner(value: Any) -> str:
     return winner
 
 
+def preferences_of_table(table: FileTable) -> FileTable:
+    """Return a table of pairs of another program as a table `first`, `second`, `preferred`, `rater`.
+
+    Other tables are returned unchanged.
+
+    Raises:
+        ValueError: if a row is no pair, or its winner is unknown.
+    """
+    pair_format = recognise_record(table.rows[0]) if table.rows else None
+    if not isinstance(pair_format, PairFormat):
+        return table
+    rows = []
+    for number, row in table.numbered():
+        try:
+            judged = pair_format.preference(row, number)
+        except (BadRecord, KeyError) as error:
+            raise ValueError(f"{table.name}, row {number}: {error}") from None
+        rows.append(
+            {
+                "first": judged.first,
+                "second": judged.second,
+                "preferred": judged.preferred,
+                "rater": judged.rater or None,
+            }
+        )
+    return FileTable(table.name, ("first", "second", "preferred", "rater"), tuple(rows))
+
+
 @register_record_format
 class ArenaBattles(PairFormat):
     """Battles of Chatbot Arena (LMSYS, LMArena)."""
@@ -104,7 +135,9 @@ class ArenaBattles(PairFormat):
             if preferred in (data["model_a"], data["model_b"]) and data["model_a"] != data["model_b"]:
                 preferred = "a" if preferred == data["model_a"] else "b"
         else:
-            preferred = next((name for name in ("model_a", "model_b", "tie") if data.get(f"winner_{name}")), None)
+            preferred = next(
+                (name for name in ("model_a", "model_b", "tie") if answer_number(data.get(f"winner_{name}"))), None
+            )
         item = first_name(data, ("question_id", "id", "conversation_id", "evaluation_session_id")) or str(number)
         return Preference(item, str(data["model_a"]), str(data["model_b"]), _winner(preferred), self._rater(data))
 

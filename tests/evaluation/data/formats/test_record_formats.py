@@ -360,3 +360,15 @@ def test_tool_calls_become_traces(tmp_path: Path) -> None:
 )
 def test_speakers_are_guessed_over_the_file(names: list[str], roles: dict[str, str]) -> None:
     assert guess_speakers(names) == roles
+
+
+def test_pairs_are_ranked_even_without_texts(tmp_path: Path) -> None:
+    path = tmp_path / "battles.csv"
+    rows = ["m,n,model_a,u1"] * 6 + ["n,m,model_a,u2"] * 2 + ["m,n,tie (bothbad),u3"]
+    path.write_text("model_a,model_b,winner,judge\n" + "\n".join(rows) + "\n")
+    ranking = confab.rank(path)
+    assert (ranking.fit.n, sorted(ranking.fit.bots)) == (9, ["m", "n"])
+    first, second = FORMATS["arena"]
+    both = tmp_path / "battles.json"
+    both.write_text(json.dumps([first, second]))
+    assert confab.rank(both).fit.n == 2

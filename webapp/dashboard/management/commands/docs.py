@@ -22,6 +22,8 @@ from chatbots.remote_models import remote_list
 from chatbots.text import quote
 from chatbots.yaml_registry import bot_kinds, kind_parameters
 from evaluation.data.tables import Column
+from evaluation.data.formats.base import formats
+from evaluation.data.formats.record_formats import record_formats
 from evaluation.hybrid.features import PRESETS
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_list
@@ -194,6 +196,13 @@ def _protocols(root: Path) -> str:
     return _listed("protocol", protocols, "webapp.studies.protocols")
 
 
+def _formats(root: Path) -> str:
+    """Tabulate the formats of imports with what is lost."""
+    entries = [*formats, *sorted(record_formats, key=lambda entry: (entry.rank, entry.title))]
+    rows = ([entry.title, getattr(entry, "loses", "") or "–"] for entry in entries if _ships(entry, "evaluation"))
+    return _table(["format", "not imported"], rows)
+
+
 def _rules(root: Path) -> str:
     return _listed("rule", rules, "webapp.studies.assignment.rules")
 
@@ -315,6 +324,7 @@ CATALOGUES: dict[str, Callable[[Path], str]] = {
     "protocols": _protocols,
     "rules": _rules,
     "exports": _exports,
+    "formats": _formats,
     "settings": _settings,
     "commands": _commands,
     "redaction": _redaction,
