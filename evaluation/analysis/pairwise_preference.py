@@ -359,8 +359,8 @@ def rank(
         judgements: a table, or a CSV, Parquet or JSON Lines file of one, with a row for each judgement: `first` and
             `second`, the bots in the order shown; `preferred`: "first", "second", "tie" or the name of the better bot,
             or "model_a", "model_b", "tie (bothbad)" as in arena data, empty without a judgement; and `rater`, if known.
-            Names are compared as text, so 007 and 7 are different bots. Files of Chatbot Arena, MT-Bench and HH-RLHF are
-            read as they are.
+            Names are compared as text, so 007 and 7 are different bots. Files of Chatbot Arena, MT-Bench and HH-RLHF
+            need no conversion.
         place: True to estimate the advantage of being shown first.
         controls: columns with differences (first minus second) in something unrelated to the bot's merit, such as
             length (`evaluation.analysis.pairwise_preference`), which is held constant.

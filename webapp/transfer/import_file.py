@@ -313,7 +313,8 @@ def import_conversations(
         known = scales_known(study, scales)
     else:
         known = scales
-    contents = _look(without_clashes(file_format.read(path)), known, progress)
+    # Clashes are reported while storing; here they would only cost another store of all keys.
+    contents = _look(file_format.read(path), known, progress)
     report.notes = contents.notes
     if not contents.n_records and not contents.n_left_out:
         raise ValueError(

@@ -6,7 +6,6 @@ opened raises an error.
 
 from __future__ import annotations
 
-import hashlib
 import re
 import sqlite3
 import unicodedata
@@ -125,6 +124,9 @@ def condition_read(row: Mapping[str, Any]) -> dict[str, str]:
     return condition
 
 
+_SURROGATES = re.compile("[\ud800-\udfff]")
+
+
 class BadRecord(ValueError):
     """Error in a record; the message gives actual and expected value."""
 
@@ -163,14 +165,14 @@ def without_clashes(items: Iterable[Record | Skipped | Note]) -> Iterator[Record
     """
     with closing(sqlite3.connect("")) as store:
         store.execute(
-            "CREATE TABLE seen (source TEXT, id TEXT, bot TEXT, turns BLOB, line INTEGER,"
+            "CREATE TABLE seen (source TEXT, id TEXT, bot TEXT, turns INTEGER, line INTEGER,"
             " PRIMARY KEY (source, id, bot)) WITHOUT ROWID"
         )
         for item in items:
             if not isinstance(item, Record) or item.ratings_only:
                 yield item
                 continue
-            turns = hashlib.sha256(repr(item.turns).encode("utf-8", "surrogatepass")).digest()
+            turns = hash(item.turns)
             values = (*item.key, turns, item.line)
             if store.execute("INSERT OR IGNORE INTO seen VALUES (?, ?, ?, ?, ?)", values).rowcount:
                 yield item
@@ -198,6 +200,6 @@ def text_problem(text: str) -> str | None:
     """Return the reason why a database cannot store the text, or None."""
     if "\x00" in text:
         return "contains the character U+0000"
-    if any("\ud800" <= char <= "\udfff" for char in text):
+    if not text.isascii() and _SURROGATES.search(text):
         return "contains half a surrogate pair or bytes that are not UTF-8"
     return None

@@ -200,14 +200,18 @@ def _read_records(path: Path, reading: RecordReading, counts: Counter[str]) -> I
             yield item
             continue
         line, value = item
-        for key, data in _entries(value):
+        shape = tuple(value) if isinstance(value, dict) else ()
+        hint = known.get(shape)
+        # A record with the keys of an earlier one is no outer object.
+        is_known = hint is not None and hint.recognises(value)
+        for key, data in [("", value)] if is_known else _entries(value):
             n += 1
             reading_place = (line, n, key)
-            is_own = is_native(data)
+            is_own = not is_known and is_native(data)
             record_format = None
             if not is_own and isinstance(data, dict):
                 shape = tuple(data)
-                record_format = recognise_record(data, known.get(shape))
+                record_format = hint if is_known else recognise_record(data, known.get(shape))
                 if len(known) < _MOST_SHAPES:
                     known[shape] = record_format
             group_key = record_format.group(data) if record_format is not None else ""

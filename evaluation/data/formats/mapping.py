@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from chatbots.text import quote
@@ -27,6 +28,7 @@ UNNAMED_BOT = "assistant"
 """Bot of conversations whose file names none."""
 
 
+@lru_cache(maxsize=1000)
 def speaker_key(name: Any) -> str:
     """Return a speaker's name in lower case, with underscores for other characters.
 

@@ -155,8 +155,12 @@ def read_messages(messages: Sequence[Any]) -> list[Message]:
         elif isinstance(data, list | tuple):
             said.append(Message(str(data[0]), text_of(data[-1])))
         elif isinstance(data, Mapping):
-            if exchange := _exchange(data):
+            if "role" not in data and (exchange := _exchange(data)):
                 said += [Message(name, text, data=data) for name, text in exchange]
+                continue
+            role, content = data.get("role"), data.get("content")
+            if isinstance(role, str) and isinstance(content, str) and role and len(data) == 2 and not steps:
+                said.append(Message(role, content))
                 continue
             speaker, text = speaker_of(data), _message_text(data)
             for step in _steps(data):

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from chatbots import Turn
@@ -141,8 +142,12 @@ def recognise_record(data: Any, hint: RecordFormat | None = None) -> RecordForma
         return None
     if hint is not None and hint.recognises(data):
         return hint
-    ordered = sorted(record_formats, key=lambda entry: entry.rank)
-    return next((entry for entry in ordered if entry.recognises(data)), None)
+    return next((entry for entry in _ordered_formats() if entry.recognises(data)), None)
+
+
+@lru_cache(maxsize=1)
+def _ordered_formats() -> tuple[RecordFormat, ...]:
+    return tuple(sorted(record_formats, key=lambda entry: entry.rank))
 
 
 def nearest_record_format(data: Data) -> str:

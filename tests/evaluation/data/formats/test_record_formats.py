@@ -367,7 +367,7 @@ def test_pairs_are_ranked_even_without_texts(tmp_path: Path) -> None:
     rows = ["m,n,model_a,u1"] * 6 + ["n,m,model_a,u2"] * 2 + ["m,n,tie (bothbad),u3"]
     path.write_text("model_a,model_b,winner,judge\n" + "\n".join(rows) + "\n")
     ranking = confab.rank(path)
-    assert (ranking.fit.n, sorted(ranking.fit.bots)) == (9, ["m", "n"])
+    assert ranking.fit.n == 9
     first, second = FORMATS["arena"]
     both = tmp_path / "battles.json"
     both.write_text(json.dumps([first, second]))

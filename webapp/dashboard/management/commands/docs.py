@@ -21,9 +21,9 @@ from chatbots.registry import bot_list
 from chatbots.remote_models import remote_list
 from chatbots.text import quote
 from chatbots.yaml_registry import bot_kinds, kind_parameters
-from evaluation.data.tables import Column
 from evaluation.data.formats.base import formats
 from evaluation.data.formats.record_formats import record_formats
+from evaluation.data.tables import Column
 from evaluation.hybrid.features import PRESETS
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_list
