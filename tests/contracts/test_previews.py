@@ -60,7 +60,7 @@ ELSEWHERE = re.compile(r"<(li|p)><a >Continue on another device</a></\1> ?")
 
 
 ENDINGS = {protocols.get(name).gives: name for name in protocols.names()}.values()
-"""Protocols whose last page is previewed with every outcome, one for each kind of task: all share that step."""
+"""One protocol for each kind of task, whose last page is previewed with every outcome: all share that step."""
 
 
 @pytest.mark.parametrize("protocol", protocols.names())
@@ -99,6 +99,8 @@ def real_page(study: Study, step: str) -> Any:
     return Client().get(f"/s/{study.key}/")
 
 
+SHARED_STEPS = {"consent", "instructions", "quiz", "questions", "done"}
+"""Steps whose pages are the same for all protocols; their direction is looked at for one of each kind of task."""
 MARK = "\u0632\u0628\u0631\u062c\u062f"
 """A word of Arabic that begins every text which the study's researcher wrote."""
 
@@ -181,7 +183,10 @@ def test_texts_of_a_researcher_find_their_own_direction(protocol: str, staff: Cl
         **({"n_choose": 1} if protocol == "choose" else {}),
     )
     seen = set[str]()
+    is_asked_all = protocol in ENDINGS
     for step in protocols.get(protocol).steps:
+        if step.name in SHARED_STEPS and not is_asked_all:
+            continue
         found = OwnTexts(staff.get(f"/preview/{study.key}/{step.name}/").content.decode())
         assert not found.wrong, f"{step.name}: {found.wrong}"
         seen |= set(found.right)
@@ -193,4 +198,5 @@ def test_texts_of_a_researcher_find_their_own_direction(protocol: str, staff: Cl
         if line and "#" not in line
     }
     expected = (expected - {f"{MARK} first. {MARK} rest"}) | {f"{MARK} first", f"{MARK} rest", f"{MARK} typing"}
-    assert expected <= seen, expected - seen
+    assert seen
+    assert expected <= seen or not is_asked_all, expected - seen
