@@ -117,6 +117,7 @@ PAY_BONUS = _action("pay.bonus", "Gave a bonus", decision=int, cents=int)
 PAY_UNDO = _action("pay.undo", "Revoked a decision about pay", decision=int)
 PAY_MARK_SENT = _action("pay.mark_sent", "Marked decisions about pay as sent", decisions=int)
 PAY_SEND = _action("pay.send", "Sent decisions about pay to the platform", job=int)
+PAY_CANCEL = _action("pay.cancel", "Cancelled sending decisions about pay before it started", job=int)
 PAY_RETRY = _action("pay.retry", "Released failed decisions about pay for another attempt", decisions=int)
 
 ACCOUNT_CREATE = _action("account.create", "Created an account", superuser=bool)

@@ -29,6 +29,7 @@ class FoldedSection:
     """A folded section of a page of results.
 
     Attributes:
+        question: its heading, if that is not the title.
         conclusion: one sentence, also shown while it is folded.
         content: None if collapsed or without a result.
         waiting: as in `ShownResult`.
@@ -48,3 +49,4 @@ class FoldedSection:
     plan: NamedTable | None = None
     related_studies: Any = None
     formula_form: Form | None = None
+    question: str = ""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 from urllib.parse import urlencode
@@ -17,6 +18,7 @@ from django.db.models import Sum
 from django.http import QueryDict
 
 from webapp.conversations.models import Conversation
+from webapp.core.language import plural
 from webapp.insights.data_quality import reports_of_person
 from webapp.pay.models import Decision
 from webapp.pay.services import visits_of_all_parts
@@ -183,6 +185,11 @@ class PersonRow:
     next: str
     owed: str
     error: str
+
+
+def visit_filter(visit: Submission) -> dict[str, Any]:
+    """Return the filter of a visit's tasks and decisions."""
+    return {"participant": visit.key.participant, "submission": visit.key.submission}
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,12 +371,12 @@ class PeopleReader:
 
     def details(self, visit: Submission) -> PersonDetails:
         """Return the details of a visit."""
-        task_key = {"participant": visit.key.participant, "submission": visit.key.submission}
+        task_key = visit_filter(visit)
         chats = Conversation.objects.filter(**{f"slot__task__{name}": value for name, value in task_key.items()})
         decisions = Decision.objects.filter(**task_key).select_related("decided_by", "closed_by").order_by("pk")
         currency = self.study.values.recruitment.currency
         [row] = self.rows([visit])
-        ordered_chats = list(chats.order_by("created_at", "pk"))
+        ordered_chats = list(chats.select_related("bot").order_by("created_at", "pk"))
         levels: dict[str, dict[str, None]] = {}
         for chat in ordered_chats:
             for factor, level in condition_said(self.study, chat.condition):
@@ -394,7 +401,64 @@ class PeopleReader:
                 if other_visit.key != visit.key
             ],
             conditions=[(factor, ", ".join(names)) for factor, names in levels.items()],
+            timeline=self._timeline(visit, row, ordered_chats),
         )
+
+    def _timeline(self, visit: Submission, row: PersonRow, chats: Sequence[Conversation]) -> list[VisitEvent]:
+        """Return what the participant did in a visit, in order of time."""
+        events = [VisitEvent(visit.began_at, "Started the task")]
+        titles = {bot.bot_id: bot.title for bot in self.bots.values()}
+        for chat in chats:
+            name = titles.get(chat.bot.bot_id, chat.bot.bot_id)
+            events.append(VisitEvent(chat.created_at, f"Started a chat with {name}", chat.pk))
+            if chat.ended_at is not None:
+                n = plural(chat.n_exchanges, "1 exchange", "%(n)d exchanges") % {"n": chat.n_exchanges}
+                state = Conversation.State(chat.state).label.lower()
+                events.append(VisitEvent(chat.ended_at, f"Ended the chat after {n}: {state}", chat.pk))
+        tasks = {f"task__{name}": value for name, value in visit_filter(visit).items()}
+        for at, chat_id in Rating.objects.filter(**tasks).values_list("submitted_at", "conversation"):
+            events.append(VisitEvent(at, "Submitted a rating", chat_id))
+        for message in ParticipantMessage.objects.filter(participant=visit.key.participant):
+            events.append(VisitEvent(message.created_at, "Wrote to the researchers"))
+        for report, _text, _bot in reports_of_person(visit.key.participant):
+            events.append(VisitEvent(report.created_at, f"Reported a reply: {report.get_reason_display()}"))
+        if visit.ended_at is not None:
+            events.append(VisitEvent(visit.ended_at, f"Ended the visit: {row.outcome.lower()}"))
+        ordered = sorted(events, key=lambda event: event.at)
+        return [replace(event, since_s=(event.at - ordered[0].at).total_seconds()) for event in _merge_equal(ordered)]
+
+
+@dataclass(frozen=True, slots=True)
+class VisitEvent:
+    """Event of a visit.
+
+    Attributes:
+        chat: id of the conversation that it belongs to.
+        since_s: seconds since the first event.
+        count: number of equal events within a second, such as ratings of one form.
+    """
+
+    at: datetime
+    words: str
+    chat: UUID | None = None
+    since_s: float = 0.0
+    count: int = 1
+
+
+def _merge_equal(events: Sequence[VisitEvent]) -> list[VisitEvent]:
+    """Join equal events of the same second, such as the ratings of one form."""
+    merged: list[VisitEvent] = []
+    for event in events:
+        last = merged[-1] if merged else None
+        if (
+            last
+            and (last.words, last.chat) == (event.words, event.chat)
+            and (event.at - last.at) < timedelta(seconds=1)
+        ):
+            merged[-1] = replace(last, count=last.count + 1)
+        else:
+            merged.append(event)
+    return merged
 
 
 @dataclass(frozen=True, slots=True)
@@ -410,6 +474,7 @@ class PersonDetails:
         messages: messages to the researchers, oldest first.
         other_visits: other visits of the participant.
         conditions: factors with the levels of the chats, without duplicates, in order.
+        timeline: events of the visit, oldest first.
     """
 
     row: PersonRow
@@ -422,6 +487,7 @@ class PersonDetails:
     messages: list[ParticipantMessage]
     other_visits: list[Submission]
     conditions: list[tuple[str, str]]
+    timeline: list[VisitEvent]
 
 
 def to_pay_said(visits: Submissions) -> str:

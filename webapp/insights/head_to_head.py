@@ -136,7 +136,11 @@ def head_to_head(
             apart, equal, [title for title in titles if title not in (*apart, *equal)], len(titles)
         ),
         need=need,
-        effects=effects_table("Question", [(d.title, compared[d.key].effect(a, b)) for d in dimensions], headline),
+        effects=effects_table(
+            "Question",
+            [(d.title, compared[d.key].effect(a, b), frame.mean_link(d, a, b)) for d in dimensions],
+            headline,
+        ),
     )
 
 

@@ -117,6 +117,9 @@ class Job(JobBase):
     key = models.CharField(max_length=200, blank=True, help_text=_("Key of a stored result, derived from its inputs."))
     study = models.ForeignKey(Study, null=True, blank=True, on_delete=models.CASCADE, related_name="jobs")
     result = models.JSONField(null=True, blank=True)
+    starts_at = models.DateTimeField(
+        null=True, blank=True, help_text=_("Workers start the job at this time at the earliest.")
+    )
 
     class Meta:
         ordering = ["-id"]

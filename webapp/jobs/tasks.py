@@ -27,7 +27,7 @@ from webapp.jobs import queue
 from webapp.jobs.alerts import alerts_ask
 from webapp.jobs.engine import run_job_for
 from webapp.jobs.queue import STALE_AFTER
-from webapp.jobs.selectors.jobs import jobs_for_workers, jobs_unfinished, queue_of
+from webapp.jobs.selectors.jobs import jobs_for_workers, jobs_unfinished, queue_of, seconds_to_start
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.studies.privacy.retention import retention_run
 
@@ -143,7 +143,7 @@ def unfinished_pick_up(**_: Any) -> None:
         alerts_ask()
         for job in jobs_unfinished():
             if name := queue_of(job):
-                queue.wake(name, watches=True)
+                queue.wake(name, countdown_s=seconds_to_start(job), watches=True)
     except Exception:
         log.exception("unfinished jobs could not be picked up")
     finally:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -25,11 +25,12 @@ from django.db.models import Q, QuerySet
 from django.utils.translation import gettext as _
 
 from chatbots.text import is_blank
-from webapp.core.audit_trail import PAY_RETRY, PAY_SEND, record
+from webapp.core.audit_trail import PAY_CANCEL, PAY_RETRY, record
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.jobs.models import UNFINISHED, Job
-from webapp.jobs.services.jobs import job_create
+from webapp.jobs.models import State as JobState
+from webapp.jobs.services.jobs import job_cancel, job_create
 from webapp.pay.models import Decision
 from webapp.pay.submissions import SCREENED_OUT, SubmissionKey, submissions_of
 from webapp.studies.models import Study
@@ -42,6 +43,8 @@ _TRIES = 3
 _LONGEST_PAUSE_S = 30.0
 _PAGE = 100
 MESSAGE_MOST_CHARS = 2000
+CANCEL_WITHIN = timedelta(seconds=30)
+"""Time in which sending decisions can be cancelled."""
 
 
 class ProlificError(Exception):
@@ -339,15 +342,30 @@ def messages_start(
 
 
 def sending_start(*, study: Study, user: User | None = None) -> Job:
-    """Return the job that sends decisions, requesting one if none is running.
+    """Return the job that sends the current decisions, requesting one if none is running.
+
+    It starts after `CANCEL_WITHIN`; until then it can be cancelled.
 
     Raises:
         Refused: `no_token`.
     """
+    decisions = Decision.objects.filter(participant__study=study)
+    newest = decisions.order_by("-pk").values_list("pk", flat=True).first() or 0
+    return _request_job(study, "pay_send", user, {"up_to": newest}, starts_at=database_now() + CANCEL_WITHIN)
+
+
+def sending_cancel(*, study: Study) -> None:
+    """Cancel sending decisions before it starts; they stay unsent.
+
+    Raises:
+        Refused: `sending`: it has started or there is none.
+    """
     with transaction.atomic():
-        job = _request_job(study, "pay_send", user)
-        record(PAY_SEND, study, job=job.pk)
-    return job
+        jobs = Job.objects.filter(kind="pay_send", study=study, state=JobState.QUEUED, starts_at__gt=database_now())
+        job = jobs.select_for_update(of=("self",), no_key=True).first()
+        if job is None or job_cancel(job=job).state != JobState.CANCELLED:
+            raise Refused("sending", _("The decisions have been sent or are being sent, so this cannot be cancelled."))
+        record(PAY_CANCEL, study, job=job.pk)
 
 
 def comparing_start(*, study: Study, user: User | None = None) -> Job:
@@ -359,15 +377,23 @@ def comparing_start(*, study: Study, user: User | None = None) -> Job:
     return _request_job(study, "pay_compare", user)
 
 
-def _request_job(study: Study, kind: str, user: User | None, payload: Mapping[str, Any] | None = None) -> Job:
+def _request_job(
+    study: Study,
+    kind: str,
+    user: User | None,
+    payload: Mapping[str, Any] | None = None,
+    *,
+    starts_at: datetime | None = None,
+) -> Job:
     if not can_send():
         raise Refused("no_token", _("Confab has no token for Prolific. Set CONFAB_PROLIFIC_TOKEN and restart Confab."))
     with transaction.atomic():
         Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         jobs = Job.objects.filter(kind=kind, study=study)
         # A form creates a single job, permanently; without a form, a running job is reused.
-        same = jobs.filter(payload__asked=payload["asked"]) if payload else jobs.filter(state__in=UNFINISHED)
-        return same.first() or job_create(kind=kind, study=study, payload=payload, created_by=user)
+        form_id = (payload or {}).get("asked")
+        same = jobs.filter(payload__asked=form_id) if form_id else jobs.filter(state__in=UNFINISHED)
+        return same.first() or job_create(kind=kind, study=study, payload=payload, created_by=user, starts_at=starts_at)
 
 
 def decision_retry(*, study: Study, pk: int) -> None:
@@ -392,12 +418,17 @@ def decisions_retry(*, study: Study) -> int:
     return n
 
 
-def to_send(study: Study) -> QuerySet[Decision]:
-    """Return the Prolific decisions to send, including those of killed processes."""
+def to_send(study: Study, up_to: int | None = None) -> QuerySet[Decision]:
+    """Return the Prolific decisions to send, including those of killed processes.
+
+    Args:
+        up_to: id of the newest decision to send; None: all.
+    """
     killed = Q(state=State.SENDING, tried_at__lt=database_now() - CLAIM_HELD_FOR)
-    return Decision.objects.filter(
+    decisions = Decision.objects.filter(
         Q(state=State.DECIDED) | killed, participant__study=study, participant__platform="prolific"
-    ).order_by("pk")
+    )
+    return decisions.filter(**{} if up_to is None else {"pk__lte": up_to}).order_by("pk")
 
 
 def decision_send(*, pk: int, prolific: Prolific, by_id: int | None = None) -> str:

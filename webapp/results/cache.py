@@ -24,8 +24,8 @@ from webapp.core.errors import Refused
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.jobs.selectors.jobs import job_read, job_title
-from webapp.jobs.services.jobs import UNFINISHED, job_ask, job_key, job_restart
-from webapp.results.compute import PARTS, AnalysisPart
+from webapp.jobs.services.jobs import UNFINISHED, job_ask, job_key, job_prioritise, job_restart
+from webapp.results.compute import PARTS, AnalysisPart, explanation_parts
 from webapp.results.fingerprint import DataState, data_state
 from webapp.results.formula_models import ModelParams, study_model
 from webapp.results.study_data import Facts, StudyData, study_data
@@ -189,6 +189,29 @@ def request_result(question: AnalysisKey, created_by: User | None = None) -> Job
         study=question.study,
         created_by=created_by,
     )
+
+
+def request_explanations(question: AnalysisKey) -> None:
+    """Request the results that explain the same ratings, after all other waiting jobs.
+
+    Small studies need none, because their pages compute results directly. A model by a formula is computed only for a
+    user who asks for it.
+    """
+    for part in explanation_parts(question.study):
+        if part == "formula":
+            continue
+        explanation = question.with_part(part)
+        if not explanation.state.n_ratings or explanation.is_small:
+            continue
+        if not explanation.jobs().filter(state__in=UNFINISHED).exists():
+            job_prioritise(job=request_result(explanation), priority=-1)
+
+
+def request_analysis(study: Study) -> None:
+    """Request a study's comparison of bots, which requests the explanations when it is done."""
+    question = AnalysisKey(study, "comparisons")
+    if question.state.n_ratings and not question.is_small:
+        request_result(question)
 
 
 def stored_now(question: AnalysisKey) -> ComputedResult | None:

@@ -339,6 +339,22 @@ def parts_of(study: Study) -> list[str]:
     return [name for name in PARTS if name != "formula" and (name != "conditions" or study.values.conditions.factors)]
 
 
+def explanation_parts(study: Study) -> list[str]:
+    """Return the parts that explain a study's ratings, in the order of their page.
+
+    Studies of chats have no items, unless errors are marked in their replies. Studies of items have no trajectories and
+    no metrics; studies of single replies have no trajectories.
+    """
+    protocol = get_protocol(study)
+    absent = {"trajectories", "powered"} if protocol.judges_items else {"items"}
+    if protocol.marks_turns:
+        absent.add("trajectories")
+    if protocol.marks_errors:
+        absent.remove("items")
+    parts = ("items", "models", "formula", "raters", "answers", "trajectories", "correlations", "powered")
+    return [part for part in parts if part not in absent]
+
+
 def hybrid_json(study: Study, excluded_flags: Sequence[str] = ()) -> list[dict[str, Any]]:
     """Return the stored hybrid fits as JSON, the leading one first.
 

@@ -31,6 +31,7 @@ from evaluation.data.package import package_open
 from evaluation.data.ratings import rater_named
 from evaluation.number_format import share
 from webapp.core.errors import Refused
+from webapp.results.cache import request_analysis
 from webapp.studies.bot_columns import controls_mark
 from webapp.studies.models import Study
 from webapp.transfer.import_mappings import imported_file_add
@@ -365,6 +366,8 @@ def import_conversations(
                     report.skip(refused)
             if progress is not None:
                 progress("storing", report.n_read)
+    if report.ratings and study is not None:
+        request_analysis(study)
     return report
 
 

@@ -12,9 +12,11 @@ from tests.builders import make_participant
 from tests.fake_prolific import FakeProlific
 from tests.webapp.conftest import PROLIFIC_STUDY
 from tests.webapp.pay.test_services import REASON
+from webapp.audit.models import PendingEntry
 from webapp.core.errors import Refused
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
+from webapp.jobs.selectors.jobs import jobs_for_workers
 from webapp.pay.flags.base import flags_of
 from webapp.pay.models import Decision, PlatformVisit
 from webapp.pay.prolific import (
@@ -27,6 +29,7 @@ from webapp.pay.prolific import (
     comparing_start,
     decision_retry,
     decision_send,
+    sending_cancel,
     sending_start,
 )
 from webapp.pay.services import decision_undo, visit_bonus, visit_reject, visits_approve
@@ -42,6 +45,31 @@ def send(study: Study) -> Job:
     run_job(job)
     job.refresh_from_db()
     return job
+
+
+def test_sending_waits_and_can_be_cancelled_until_it_starts(paid: Study, visit: Make, platform: FakeProlific) -> None:
+    platform.add("ses-a", "ses-b")
+    visits_approve(study=paid, keys=[visit("rated", "a")])
+    cancelled = sending_start(study=paid)
+    assert jobs_for_workers("default") == []
+    sending_cancel(study=paid)
+    run_job(cancelled)
+    assert states() == ["decided"]
+    job = sending_start(study=paid)
+    visits_approve(study=paid, keys=[visit("rated", "b")])  # not part of what was to be sent
+    Job.objects.filter(pk=job.pk).update(starts_at=timezone.now() - timedelta(seconds=1))
+    assert jobs_for_workers("default") == [job]
+    with pytest.raises(Refused, match="cannot be cancelled"):
+        sending_cancel(study=paid)
+    run_job(job)
+    run_job(job)
+    assert states() == ["sent", "decided"]
+    assert [platform.submissions[name]["status"] for name in ("ses-a", "ses-b")] == ["APPROVED", "AWAITING REVIEW"]
+    recorded = PendingEntry.everywhere.filter(action__in=["pay.cancel", "pay.send"]).order_by("pk")
+    assert [(entry.action, entry.parameters["job"]) for entry in recorded] == [
+        ("pay.cancel", cancelled.pk),
+        ("pay.send", job.pk),
+    ]
 
 
 def states() -> list[str]:

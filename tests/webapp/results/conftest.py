@@ -7,6 +7,7 @@ import pytest
 
 from tests.webapp.dashboard.analysis.conftest import data, study_make
 from tests.webapp.dashboard.conftest import staff
+from webapp.jobs.models import Job
 from webapp.results import cache
 from webapp.studies.models import Study
 
@@ -16,7 +17,9 @@ __all__ = ["data", "staff"]
 @pytest.fixture
 def study(db: Any, tmp_path: Path) -> Study:
     """Make the study of the analysis for one test, which may change it."""
-    return study_make(tmp_path)
+    study = study_make(tmp_path)
+    Job.objects.all().delete()  # the import requested its analysis
+    return study
 
 
 @pytest.fixture(autouse=True)

@@ -28,6 +28,14 @@ def since(start: datetime, now: datetime) -> str:
 
 
 @register.filter
+def elapsed(since_s: float) -> str:
+    """Format the time since the start of a visit as `h:mm:ss` or `m:ss`."""
+    minutes, rest = divmod(int(since_s), 60)
+    n_hours, minutes = divmod(minutes, 60)
+    return f"{n_hours}:{minutes:02}:{rest:02}" if n_hours else f"{minutes}:{rest:02}"
+
+
+@register.filter
 def per_cent(value: float | None) -> str:
     """Write a share from 0 to 1 in per cent, without decimals."""
     return "–" if value is None else str(round(value * 100))

@@ -13,6 +13,7 @@ from django.contrib import messages
 from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
 from chatbots import Conversation
@@ -151,7 +152,9 @@ def bot_archive(request: HttpRequest, bot_id: str) -> HttpResponse:
         return redirect("dashboard:bot", bot_id)
     declared_bot_archive(row=row, is_archived=is_archived)
     messages.success(
-        request, f"{row.title} was {'archived' if is_archived else 'restored'}. Its conversations are unchanged."
+        request,
+        f"{row.title} was {'archived' if is_archived else 'restored'}. Its conversations are unchanged.",
+        extra_tags=reverse("dashboard:bot_archive", args=[bot_id]) if is_archived else "",
     )
     return redirect("dashboard:bots")
 

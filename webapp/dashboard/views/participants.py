@@ -187,6 +187,7 @@ def _pay_context(request: HttpRequest, study: Study) -> dict[str, Any]:
         "can_send": prolific.can_send(),
         "compared": comparison_newest(study),
         "running": job_context(job, job.kind) if job is not None else None,
+        "is_sending": job is not None and job.kind == "pay_send" and not job.is_over,
         "hook": webhook_link(study, participant_link(request, study)) if hook else None,
         "has_hook_secret": bool(settings.CONFAB_PROLIFIC_HOOK_SECRET),
         "hook_told": hook_newest(study) if hook else None,

@@ -220,6 +220,11 @@ def _send(request: HttpRequest, study: Study) -> None:
     prolific.sending_start(study=study, user=request.user)  # type: ignore[arg-type]
 
 
+def _cancel_send(request: HttpRequest, study: Study) -> None:
+    prolific.sending_cancel(study=study)
+    messages.success(request, "Nothing was sent. The decisions are kept, and you can still undo them.")
+
+
 def _compare(request: HttpRequest, study: Study) -> None:
     prolific.comparing_start(study=study, user=request.user)  # type: ignore[arg-type]
 
@@ -237,6 +242,7 @@ _ACTIONS: dict[str, Callable[[HttpRequest, Study], HttpResponse | None]] = {
     "retry": _retry,
     "retry_all": _retry_all,
     "send": _send,
+    "cancel_send": _cancel_send,
     "compare": _compare,
 }
 """Actions by the value of the button; those that return nothing redirect back."""

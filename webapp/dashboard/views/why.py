@@ -1,12 +1,12 @@
 """Results, Why: folded parts of the analysis, each with its conclusion.
 
-A folded section shows the conclusion of its result if that is stored. Its content is requested when it is opened, from
-the same address with `part` and `only`, so each section is computed only when needed.
+All results are computed with the comparison of the bots, or requested by this page. A folded section shows the
+conclusion of its result; its content is requested when it is opened, from the same address with `part` and `only`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -36,37 +36,30 @@ from webapp.insights.narrative.trajectories import point_table
 from webapp.insights.report_sections import SECTIONS
 from webapp.ratings.selectors import BotInfo, study_bots
 from webapp.results.cache import AnalysisKey, result_at_hand
+from webapp.results.compute import explanation_parts
 from webapp.results.study_data import StudyFrame
 from webapp.studies.bot_columns import BotColumns, bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import get_protocol
 from webapp.studies.services import bot_columns_store
 
-_TITLES = {
-    "items": "Items",
-    "models": "Models",
-    "formula": "Model by formula",
-    "raters": "Raters",
-    "agreement": "Agreement",
-    "trajectories": "Trajectories",
-    "correlations": "Correlations",
-    "powered": "Unrated chats",
+_QUESTIONS = {
+    "items": ("Items", "Which items differ?"),
+    "models": ("Models", "Do the bots differ, and what explains it?"),
+    "formula": ("Model by formula", "Does your own model explain more?"),
+    "raters": ("Raters", "Are the raters careful and consistent?"),
+    "agreement": ("Agreement", "Do raters of the same chat agree?"),
+    "trajectories": ("Trajectories", "What changes over a conversation?"),
+    "correlations": ("Correlations", "What goes together with high ratings?"),
+    "powered": ("Unrated chats", "Do unrated chats make the means more precise?"),
 }
-"""Sections in order."""
+"""Short titles and questions of the sections, in order."""
 
 
 def why_parts(study: Study) -> list[str]:
-    """Return the ids of the sections that the study has.
-
-    Studies of chats have no items, unless errors are marked in their replies. Studies of items have no trajectories and
-    no metrics; studies of single replies have no trajectories.
-    """
-    absent = {"trajectories", "powered"} if get_protocol(study).judges_items else {"items"}
-    if get_protocol(study).marks_turns:
-        absent.add("trajectories")
-    if get_protocol(study).marks_errors:
-        absent.remove("items")
-    return [name for name in _TITLES if name not in absent]
+    """Return the ids of the sections that the study has."""
+    parts = explanation_parts(study)
+    return [name for name in _QUESTIONS if _result_of(name) in parts]
 
 
 @form_view(to_post=[Right.RUN])
@@ -98,7 +91,8 @@ def study_why(request: HttpRequest, study: Study) -> HttpResponse:
         "why",
         leaves_out=True,
         sections=sections,
-        waiting=next((section.waiting for section in sections if section.waiting), None),
+        waiting=next((section.waiting for section in sections if section.is_open and section.waiting), None),
+        computing=None if opened else _computing(sections),  # no reload under the reader's eyes
         form=BotColumnsForm(),
         problem=problem,
         own=BotColumns.from_json(study.bot_columns),
@@ -121,14 +115,23 @@ def _section(
     *,
     is_open: bool,
 ) -> FoldedSection:
-    title = "Errors" if name == "items" and get_protocol(first.study).marks_errors else _TITLES[name]
-    build_fold = partial(FoldedSection, name, title, is_open=is_open, formula_form=formula if is_open else None)
+    title, question = _QUESTIONS[name]
+    if name == "items" and get_protocol(first.study).marks_errors:
+        title, question = "Errors", "Which errors do the bots make?"
+    build_fold = partial(
+        FoldedSection, name, title, question=question, is_open=is_open, formula_form=formula if is_open else None
+    )
     key = first.with_part(_result_of(name))
+    if name == "formula" and not is_open:
+        return build_fold("Fit a model with your own formula, such as the rating by bot and number of words.")
     if not is_open:
         try:
             return build_fold(_conclusion(key, name, key.state.digest, bots))
         except LookupError:
-            return build_fold("Not computed for the current data. Open this section to compute it.")
+            shown = shown_result(request, key)
+            if shown.frame is None:
+                return build_fold(_PENDING[(shown.waiting or {}).get("failed", False)], waiting=shown.waiting)
+            return build_fold(_content(name, shown.frame, shown.result, {})[0].in_one_sentence, waiting=shown.waiting)
     if formula is not None and formula.errors:
         return build_fold()
     stored = shown_result(request, first.with_part(key.part, formula.model if formula else None))
@@ -136,6 +139,19 @@ def _section(
         return build_fold(waiting=stored.waiting)
     content, choice = _content(name, stored.frame, stored.result, request.GET)
     return build_fold(content.in_one_sentence, content=content, waiting=stored.waiting, choice=choice)
+
+
+_PENDING = {False: "Being computed.", True: "This could not be computed. Open it for the reason."}
+"""Conclusion of a section without a result, by whether its job failed."""
+
+
+def _computing(sections: Sequence[FoldedSection]) -> dict[str, Any] | None:
+    """Return the job of the folded sections that is done last, with their number; None if all are computed."""
+    waiting = [section.waiting for section in sections if section.waiting and not section.is_open]
+    unfinished = [job for job in waiting if not job["over"]]
+    if not unfinished:
+        return None
+    return {**max(unfinished, key=lambda job: job["job"].pk), "n": len(unfinished)}
 
 
 @lru_cache(maxsize=1024)

@@ -139,7 +139,8 @@ def comparisons_section(frame: StudyFrame, comparisons: StudyComparisons) -> Sec
         )
     )
     sizes = [
-        (f"{titles.get(a, a)} − {titles.get(b, b)}", effect_sizes) for (a, b), effect_sizes in compared.effects.items()
+        (f"{titles.get(a, a)} − {titles.get(b, b)}", effect_sizes, frame.mean_link(frame.headline, a, b))
+        for (a, b), effect_sizes in compared.effects.items()
     ]
     section.tables += [effects_table("Pair", sizes, compared), _plan_table(frame, compared)]
     if comparisons.planned is not None:
@@ -183,24 +184,28 @@ def _controls(compared: Comparisons, titles: dict[str, str]) -> str:
     )
 
 
-def effects_table(row_title: str, rows: Iterable[tuple[str, EffectSizes | None]], compared: Comparisons) -> NamedTable:
+EffectsRow = tuple[str, EffectSizes | None, str]
+"""Name of a difference, its effect sizes, and the address of its conversations."""
+
+
+def effects_table(row_title: str, rows: Iterable[EffectsRow], compared: Comparisons) -> NamedTable:
     """Tabulate effect sizes of differences.
 
     Args:
-        row_title: title of the first column. rows: name and effect sizes of each row.
+        row_title: title of the first column.
         compared: comparisons that define units and level.
     """
     none = EffectSizes(Effect(), Effect(), Effect())
     level = percent(1 - compared.alpha)
 
-    def cells(size: Callable[[EffectSizes], Effect]) -> Callable[[tuple[str, EffectSizes | None]], list[Cell]]:
+    def cells(size: Callable[[EffectSizes], Effect]) -> Callable[[EffectsRow], list[Cell]]:
         return lambda row: mean_cells(size(row[1] or none), attribute="value")
 
     return declared_table(
         "effects",
         "Effect sizes of the differences",
         rows,
-        (row_title, lambda row: Cell(row[0])),
+        (row_title, lambda row: Cell(row[0], row[2])),
         (("Standard deviations", level), cells(lambda sizes: sizes.standardised)),
         (("Share of the scale", level), cells(lambda sizes: sizes.share)),
         (("Chance of a higher rating", level), cells(lambda sizes: sizes.superiority)),
@@ -242,7 +247,12 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
         "needed",
         f"{'Raters' if units == 'raters' else 'Conversations'} needed for each pair",
         compared.pairs if compared.plans else (),
-        ("Pair", lambda pair: Cell(f"{frame.title(pair.a)} − {frame.title(pair.b)}")),
+        (
+            "Pair",
+            lambda pair: Cell(
+                f"{frame.title(pair.a)} − {frame.title(pair.b)}", frame.mean_link(frame.headline, pair.a, pair.b)
+            ),
+        ),
         (f"{units.capitalize()} now", now),
         ("Difference", lambda pair: number_cell(pair.difference, digits, reason_text(pair.reason))),
         (percent(1 - compared.alpha), lambda pair: span_cell(pair.low, pair.high, digits)),

@@ -1,19 +1,33 @@
-"""Models of the ratings, in words and tables."""
+"""Models of the ratings, in words, a plot and tables."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
 
 from evaluation.analysis.formula_model import term_title
 from evaluation.analysis.rating_models import FactorialModel, RatingModels, df_digits
 from evaluation.data.ratings import RatingDimension
 from evaluation.findings import Finding
-from evaluation.number_format import figure, percent, probability
-from evaluation.stats.mixed import MixedModel
-from webapp.insights.narrative.phrases import Section, controls_sentence, listed, reason_text, wording_of
+from evaluation.number_format import digits_for, figure, percent, probability, span
+from evaluation.plots.rows import Column, RowName, drawn_column, interval_cell, marked_cell, rating_window, rows_drawing
+from evaluation.stats.mixed import MixedModel, ModelBotMean
+from webapp.insights.charts.figure import NARROW, TEXT_WIDE, PageFigure, for_widths
+from webapp.insights.narrative.phrases import (
+    NamedTable,
+    Section,
+    controls_sentence,
+    linked,
+    listed,
+    reason_text,
+    wording_of,
+)
 from webapp.results.study_data import StudyFrame
 
 
 def models_section(frame: StudyFrame, models: RatingModels) -> Section:
-    """Return the three models in words and tables, without controls."""
+    """Return the three models in words, a plot and tables, without controls."""
     section = Section("models", "Effects on the ratings")
     section.missing.extend(_unused(finding, frame) for finding in models.unused)
     if models.factorial is None or models.mixed is None or models.ordinal is None:
@@ -23,10 +37,19 @@ def models_section(frame: StudyFrame, models: RatingModels) -> Section:
     if models.mixed.reason is not None:
         section.missing.append(f"Mixed model: {reason_text(models.mixed.reason)}.")
     else:
-        section.lead.append(_mixed_sentence(models.mixed, frame.headline))
+        section.lead.append(_raters_sentence(models.mixed))
+        section.methods.append(_mixed_sentence(models.mixed, frame.headline))
     if models.ordinal.reason is not None:
         section.missing.append(f"Ordinal model: {reason_text(models.ordinal.reason)}.")
-    section.tables += models.tables(frame.headline.title, wording_of(frame))
+    for table in models.tables(frame.headline.title, wording_of(frame)):
+        if table.id == "mixed":
+            means = sorted(models.mixed.bots, key=lambda bot: -bot.mean)
+            _link_rows(table, frame, [bot.bot for bot in means])
+            section.figures.append(_mixed_figure(means, table, models, frame))
+            continue
+        if table.id == "ordinal":
+            _link_rows(table, frame, [bot.bot for bot in sorted(models.ordinal.bots, key=lambda bot: -bot.effect)])
+        section.tables.append(table)
     if frame.controls:
         section.lead.append(controls_sentence(frame, left_out=True))
     return section
@@ -78,7 +101,55 @@ def _effects_sentence(factorial: FactorialModel, outcome: str) -> str:
 
 def _mixed_sentence(model: MixedModel, headline: RatingDimension) -> str:
     return (
-        f"With raters as a random effect the test of differences between bots in {headline.title.lower()} has "
-        f"F({model.df1}, {model.df2}) = {figure(model.f)}, {probability(model.p)}; {percent(model.rater_share)} of "
-        "the variance around the bots’ means is between raters."
+        f"The plot is of a model with raters as a random effect, whose test of differences between bots in "
+        f"{headline.title.lower()} has F({model.df1}, {model.df2}) = {figure(model.f)}, {probability(model.p)}."
+    )
+
+
+def _raters_sentence(model: MixedModel) -> str:
+    """Compose the sentence on the variance between raters."""
+    return f"{percent(model.rater_share)} of the variance around the bots’ means is between raters."
+
+
+def _link_rows(table: NamedTable, frame: StudyFrame, bots: Sequence[str]) -> None:
+    """Link the estimate in each bot's row to the bot's conversations."""
+    for row, bot in zip(table.table.rows, bots, strict=True):
+        row[1:2] = linked(row[1:2], frame.mean_link(frame.headline, bot))
+
+
+def _mixed_figure(
+    means: Sequence[ModelBotMean], table: NamedTable, models: RatingModels, frame: StudyFrame
+) -> PageFigure:
+    """Draw the bots' means for the average rater, highest first."""
+    headline = frame.headline
+    digits = digits_for(headline.low, headline.high)
+
+    def draw(width: float, css: str) -> Markup:
+        spans = [(bot.mean, bot.low, bot.high) for bot in means]
+        n_ticks = 7 if width > NARROW else 5
+        window = rating_window(spans, headline.low, headline.high, n_ticks, is_open=headline.inferred)
+        cells = [
+            marked_cell(
+                frame.mean_link(headline, bot.bot),
+                f"{frame.title(bot.bot)}\n{figure(bot.mean, digits)} {span(bot.low, bot.high, digits)}",
+                interval_cell(window, bot.mean, bot.low, bot.high),
+            )
+            for bot in means
+        ]
+        columns = [
+            Column("Bot", [RowName(frame.title(bot.bot), frame.bots[bot.bot].slot) for bot in means]),
+            drawn_column(f"Mean with {percent(models.level)} interval", cells, window),
+            Column("Mean", [figure(bot.mean, digits) for bot in means], align="end"),
+        ]
+        return rows_drawing([columns], width, name=table.title, css=css)
+
+    wide, narrow = for_widths(draw, TEXT_WIDE)
+    return PageFigure(
+        id=table.id,
+        title=table.title,
+        method=table.method,
+        wide=wide,
+        narrow=narrow,
+        table=table.table,
+        note=table.note,
     )

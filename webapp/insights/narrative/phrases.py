@@ -150,6 +150,16 @@ class Section:
             iter([sentence for sentence in (self.conclusion, *self.lead, *self.points, *self.missing) if sentence]), ""
         )
 
+    @property
+    def open_tables(self) -> list[NamedTable]:
+        """Tables that pages show at once: the first one of a section without a figure."""
+        return [] if self.figures else self.tables[:1]
+
+    @property
+    def folded_tables(self) -> list[NamedTable]:
+        """Further tables, which pages of explanations fold."""
+        return self.tables[len(self.open_tables) :]
+
 
 def mean_cells(
     estimate: Any, digits: int = 2, *, shares: bool = False, attribute: str = "mean", reason: str | None = None

@@ -49,6 +49,12 @@ def rows_of(job: JobBase) -> QuerySet[Any]:
     return type(job)._default_manager.filter(pk=job.pk)
 
 
+def seconds_to_start(job: JobBase) -> float:
+    """Return the seconds until workers may start the job; 0 if they may now."""
+    starts_at = getattr(job, "starts_at", None)
+    return 0.0 if starts_at is None else max(0.0, (starts_at - database_now()).total_seconds())
+
+
 def job_progress(job: JobBase) -> JobProgress:
     """Return the job's progress from its row, without a new query."""
     now = database_now()
@@ -63,7 +69,8 @@ def job_progress(job: JobBase) -> JobProgress:
         n_total=job.n_total,
         fraction=fraction,
         remaining_s=remaining_s,
-        waits_for_worker=job.state == State.QUEUED and now - job.updated_at > NO_WORKER_AFTER,
+        waits_for_worker=job.state == State.QUEUED
+        and now - max(job.updated_at, getattr(job, "starts_at", None) or job.updated_at) > NO_WORKER_AFTER,
         stopping=job.is_stopping,
         is_over=job.is_over,
         error=job.error,
@@ -147,9 +154,10 @@ def jobs_unfinished() -> list[JobBase]:
 def jobs_for_workers(queue: str) -> list[JobBase]:
     """Return a queue's unfinished jobs by priority and waiting time.
 
-    Jobs run by a command or of an unknown plug-in are left out.
+    Jobs run by a command or of an unknown plug-in are left out, as are those that start later.
     """
-    return sorted((job for job in jobs_unfinished() if queue_of(job) == queue), key=_turn)
+    jobs = (job for job in jobs_unfinished() if queue_of(job) == queue and not seconds_to_start(job))
+    return sorted(jobs, key=_turn)
 
 
 def _turn(job: JobBase) -> tuple[int, datetime, datetime]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from collections.abc import Collection, Iterable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from django.db import OperationalError, transaction
@@ -57,6 +58,7 @@ def job_create(
     study: Study | None = None,
     created_by: User | None = None,
     enqueue: bool = True,
+    starts_at: datetime | None = None,
 ) -> Job:
     """Request a job of a kind without its own table.
 
@@ -64,6 +66,7 @@ def job_create(
 
     Args:
         payload: parameters, as fields of the kind's model.
+        starts_at: workers do not start the job earlier, so that it can be cancelled until then.
         enqueue: False for a caller that does the work itself (`engine.run_job`).
 
     Raises:
@@ -76,7 +79,12 @@ def job_create(
     job_kind.check(params)
     _demand_disk(job_kind, study)
     job = Job.objects.create(
-        kind=kind, payload=params.model_dump(mode="json"), study=study, created_by=created_by, inline=not enqueue
+        kind=kind,
+        payload=params.model_dump(mode="json"),
+        study=study,
+        created_by=created_by,
+        inline=not enqueue,
+        starts_at=starts_at,
     )
     queue.send_on_commit(job)
     return job

@@ -10,13 +10,15 @@ from uuid import UUID
 from django.utils.translation import gettext_lazy as _
 
 from chatbots.validation import InputModel, Many
+from webapp.core.audit_trail import PAY_SEND, record
+from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import Job, Shard
 from webapp.pay.models import Decision
 from webapp.pay.platform_status import platform_visits_store, prolific_studies
-from webapp.pay.prolific import Prolific, decision_send, message_send, to_send
+from webapp.pay.prolific import CANCEL_WITHIN, Prolific, decision_send, message_send, to_send
 
 
 @register_kind
@@ -46,22 +48,38 @@ class PayComparisonJob(JobKind[Job, InputModel]):
         return [f"{read} to participants of this study.", f"{never} never reached Confab."]
 
 
+class SendingParams(InputModel):
+    """Parameters of sending decisions.
+
+    Attributes:
+        up_to: id of the newest decision when sending was requested; later ones stay unsent. None: all.
+    """
+
+    up_to: int | None = None
+
+
 @register_kind
-class PaySendingJob(JobKind[Job, InputModel]):
+class PaySendingJob(JobKind[Job, SendingParams]):
     """Job that sends a study's waiting decisions; its result counts outcomes."""
 
     name = "pay_send"
     title = _("Sending pay decisions")
+    Payload = SendingParams
 
-    def plan(self, job: Job, asked: InputModel) -> Iterable[ShardPlan]:
+    def plan(self, job: Job, asked: SendingParams) -> Iterable[ShardPlan]:
         assert job.study is not None
-        return [ShardPlan(n_total=max(to_send(job.study).count(), 1))]
+        return [ShardPlan(n_total=max(to_send(job.study, asked.up_to).count(), 1))]
 
-    def slice(self, work: ShardWork[Job, InputModel]) -> dict[str, int]:
+    def restarted(self, job: Job, *, had_failed: bool) -> None:
+        Job.objects.filter(pk=job.pk).update(starts_at=database_now() + CANCEL_WITHIN)
+        job.refresh_from_db()
+
+    def slice(self, work: ShardWork[Job, SendingParams]) -> dict[str, int]:
         job = work.job
         assert job.study is not None
         done = Counter[str]()
-        waiting = list(to_send(job.study).values_list("pk", flat=True))
+        waiting = list(to_send(job.study, work.asked.up_to).values_list("pk", flat=True))
+        record(PAY_SEND, job.study, job=job.pk)
         with Prolific() as prolific:
             for n, pk in enumerate(waiting):
                 work.beat(n, len(waiting))

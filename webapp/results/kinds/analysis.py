@@ -45,7 +45,15 @@ from webapp.results.benchmark import (
     data_now,
 )
 from webapp.results.benchmark_data import choices_of_judge, choices_of_metric, choices_result
-from webapp.results.cache import RESULTS_KIND, AnalysisParams, compute_part, made_dump, prune
+from webapp.results.cache import (
+    RESULTS_KIND,
+    AnalysisKey,
+    AnalysisParams,
+    compute_part,
+    made_dump,
+    prune,
+    request_explanations,
+)
 from webapp.results.compute import PARTS
 from webapp.results.refresh import FLAGS_KIND, RANKING_KIND
 from webapp.results.study_data import study_read
@@ -275,7 +283,17 @@ class AnalysisJob(JobKind[Job, AnalysisParams]):
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # after the last heartbeat: possibly a participant in the result was erased
             Job.objects.filter(pk=job.pk).update(state=State.CANCELLED, result=None)
+        elif job.payload["part"] == "comparisons" and job.study is not None:
+            request_explanations(question_of_job(job, job.study))
         prune(job)
+
+
+def question_of_job(job: Job, study: Study) -> AnalysisKey:
+    """Return the key of the result that an analysis job computes."""
+    params = AnalysisParams.model_validate(job.payload)
+    return AnalysisKey(
+        study, params.part, params.include_synthetic, params.include_failed, tuple(params.without), params.model
+    )
 
 
 class StudyJobParams(InputModel):

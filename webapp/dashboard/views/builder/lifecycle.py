@@ -11,6 +11,7 @@ from django.contrib import messages
 from django.core.exceptions import ValidationError
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import reverse
 
 from chatbots.validation import ValuesError
 from webapp.bots.selectors import bot_entry_list
@@ -221,7 +222,8 @@ def archive(request: HttpRequest, study: Study) -> HttpResponse:
         messages.error(request, " ".join(error.messages))
         return redirect("dashboard:study", study.key)
     message = "%(name)s was archived." if is_archived else "%(name)s was restored to the list."
-    messages.success(request, message % {"name": study.name})
+    undo = reverse("dashboard:study_archive", args=[study.key]) if is_archived else ""
+    messages.success(request, message % {"name": study.name}, extra_tags=undo)
     return redirect("dashboard:studies")
 
 
