@@ -24,7 +24,7 @@ from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.selectors import as_counted, dimensions_led, study_dimensions, study_whole
 from webapp.results.benchmark import BenchmarkMetric, benchmark_uploads
 from webapp.results.formula_models import ModelParams, formula_columns, model_params, usual_terms
-from webapp.results.judges import JudgesParams, judge_list
+from webapp.results.judges import JudgesParams, judge_list, rated_studies, rated_studies
 from webapp.studies.bot_columns import LIMIT_BYTES
 from webapp.studies.models import Study
 from webapp.studies.selectors import factors_of_study
@@ -387,7 +387,7 @@ class JudgesForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        studies = [(f"study:{key}", name) for key, name in Study.objects.order_by("name").values_list("key", "name")]
+        studies = [(f"study:{study.key}", study.name) for study in rated_studies()]
         files = [(f"file:{upload.file}", upload.title) for upload in benchmark_uploads()]
         runs = [(str(run.pk), str(run)) for run in SelfPlayRun.objects.order_by("-pk")[:50]]
         usable = [(judge.name, judge.title) for judge in judge_list() if judge.unavailable_reason() is None]

@@ -10,6 +10,7 @@ from evaluation.data.result_tables import (
     NamedTable,
     count_cell,
     declared_table,
+    listed,
     number_cell,
     p_cell,
     share_cell,
@@ -22,6 +23,21 @@ Row = Mapping[str, Any]
 BIASES = {"place": "First place", "length": "Length", "markup": "Markup", "family": "Own model family, points"}
 VERDICTS = {"may": "yes", "may not": "no", "unknown": "not known"}
 SOURCES = {"people": "without human ratings", "extra": "in the run"}
+
+
+def judges_verdict(result: Row) -> str:
+    """Return the verdict on all judges in one sentence."""
+    named = {
+        verdict: [judge["title"] for judge in result["judges"] if judge["verdict"] == verdict] for verdict in VERDICTS
+    }
+    may, may_not, unknown = (listed(named[verdict]) for verdict in ("may", "may not", "unknown"))
+    clauses = [
+        f"{may} may replace a rater" if may else "",
+        f"{may_not} may not replace a rater" if may_not else "",
+        f"it is not known whether {unknown} may replace a rater" if unknown else "",
+    ]
+    sentence = "; ".join(filter(None, clauses))
+    return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
 def judges_table(result: Row) -> NamedTable:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import re
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from django.db.models import Exists, OuterRef
 from pydantic import Field
 
 from chatbots.identity import Identity
 from chatbots.registry import bots
 from chatbots.text import quote
 from chatbots.validation import InputModel, Many
-from evaluation.agreement.judges.alternative_test import Expertise
+from evaluation.agreement.judges.alternative_test import EPSILON, Expertise, alternative_test
 from evaluation.agreement.judges.gold import GoldSet, gold_of_chats, gold_of_replies
+from evaluation.agreement.judges.scoring import MOST_PAIRS, MOST_REPEATED
 from evaluation.data.items import VOTE
 from evaluation.metrics.judge import JudgeMetric
 from evaluation.metrics.registry import metric_list
@@ -24,9 +29,10 @@ from webapp.jobs.models import Job, State
 from webapp.jobs.selectors.metrics import measurable
 from webapp.jobs.selectors.selfplay import run_by_id
 from webapp.jobs.services.jobs import job_ask, job_restart
+from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_conversations, study_ratings
 from webapp.results.benchmark import BenchmarkParams, benchmark_judgements, data_now
-from webapp.studies.models import Study
+from webapp.studies.models import Participant, Study
 from webapp.studies.protocols.base import get_protocol
 
 if TYPE_CHECKING:
@@ -123,6 +129,74 @@ def judges_ask(*, params: JudgesParams, created_by: User | None = None) -> Job:
     payload = params.model_dump(mode="json")
     job = job_ask(kind=JUDGES_KIND, payload=payload, state=state, study=study, created_by=created_by)
     return job_restart(job=job, enqueue=True) if job.state in (State.FAILED, State.CANCELLED) else job
+
+
+@dataclass(frozen=True, slots=True)
+class JudgesPlan:
+    """Work of a comparison before it starts, and what it can answer.
+
+    Attributes:
+        n_calls: maximum number of replies that the judges give.
+        seconds, cost: estimated from the judges' earlier comparisons; None without one for each judge, or without
+            prices.
+        missing: reason why the comparison cannot decide whether a judge may replace a rater; empty if it can.
+    """
+
+    n_instances: int
+    n_rated: int
+    n_raters: int
+    n_calls: int
+    seconds: float | None
+    cost: float | None
+    missing: str
+
+
+def judges_plan(params: JudgesParams) -> JudgesPlan:
+    """Return the plan of a comparison; raise `Refused` as `judges_ask` does.
+
+    Whether the data suffice is tested with the raters' own means in place of a judge's scores.
+    """
+    judges, gold = [judge_named(name) for name in params.judges], gold_read(params)
+    paces = judge_paces()
+    n_pairs = 2 * MOST_PAIRS if gold.unit == "reply" else 0
+    n_calls, seconds, cost = 0, 0.0, 0.0
+    for judge in judges:
+        is_local = bool(judge.options and judge.options.model)
+        n_repeats = 0 if is_local else params.repeats - 1
+        n = len(gold) + n_repeats * min(len(gold), MOST_REPEATED) + n_pairs
+        n_calls += n
+        pace = paces.get(judge.name, {})
+        seconds += n * float(pace.get("seconds_per_1000", math.nan)) / 1000
+        price = 0.0 if is_local else pace.get("cost_per_1000")
+        cost += n * (math.nan if price is None else float(price)) / 1000
+    return JudgesPlan(
+        n_instances=len(gold),
+        n_rated=int(np.isfinite(gold.means).sum()),
+        n_raters=len(set(gold.rater.tolist()) - {None}),
+        n_calls=n_calls,
+        seconds=seconds if math.isfinite(seconds) else None,
+        cost=cost if math.isfinite(cost) else None,
+        missing=alternative_test(gold, gold.means, EPSILON[params.expertise]).reason,
+    )
+
+
+def rated_studies() -> list[Study]:
+    """Return the studies with a rating of a participant or an imported one, by name."""
+    by_participant = Rating.objects.filter(participant=OuterRef("pk"))
+    by_rater = Rating.objects.filter(conversation=OuterRef("pk"))
+    rated_participants = Participant.objects.filter(Exists(by_participant), study=OuterRef("pk"))
+    rated_conversations = Conversation.objects.filter(Exists(by_rater), study=OuterRef("pk"))
+    rated = Exists(rated_participants) | Exists(rated_conversations)
+    return list(Study.objects.filter(rated).order_by("name"))
+
+
+def judge_paces() -> dict[str, dict[str, Any]]:
+    """Return seconds and cost per 1,000 replies of each judge, in its newest comparison."""
+    paces: dict[str, dict[str, Any]] = {}
+    for job in judges_newest():
+        for judge in (job.result or {}).get("judges", ()):
+            paces.setdefault(judge["judge"], judge)
+    return paces
 
 
 def judges_newest(n: int = 30) -> list[Job]:

@@ -90,6 +90,10 @@ def test_the_page_begins_with_the_verdicts_and_has_each_figure_of_the_test(staff
     empty = staff.get(ADDRESS)
     assert empty.status_code == 200
     assert "No judges have been compared yet" in empty.content.decode()
+    plan = staff.post(ADDRESS, {**asked(file, "good", "random"), "sure": []})
+    assert plan.context["plan"].missing == ""
+    assert "The ratings suffice to test whether a judge may replace a rater." in flat(plan.content.decode())
+    assert not Job.objects.filter(kind="judges").exists()
     sent = staff.post(ADDRESS, asked(file, "good", "random"))
     assert sent.status_code == 302
     assert staff.post(ADDRESS, asked(file, "good", "random")).status_code == 302
@@ -102,6 +106,7 @@ def test_the_page_begins_with_the_verdicts_and_has_each_figure_of_the_test(staff
     assert shown.status_code == 200
     html = flat(shown.content.decode())
     assert "Can a judge replace a rater of rated.jsonl?" in html
+    assert "<strong>Good may replace a rater; it is not known whether Random may replace a rater.</strong>" in html
     assert (
         "<p>Good may replace a rater. It scored 60 of 60 rated items (100 %). It wins the alternative-annotator" in html
     )
@@ -129,7 +134,7 @@ def test_what_cannot_be_compared_is_refused_and_readers_start_nothing(staff: Cli
     make_study("empty")
     unrated = staff.post(ADDRESS, asked("", "good") | {"gold": "study:empty"})
     assert unrated.status_code == 400
-    assert "no conversation is rated" in unrated.content.decode()
+    assert "study:empty is not one of the available choices" in unrated.content.decode()
     assert signed_in(Right.READ, username="reader").post(ADDRESS, asked("", "good")).status_code == 403
     with pytest.raises(Refused, match="unknown judge 'bad'"):
         judges_ask(params=JudgesParams(study="empty", judges=("bad",)))

@@ -12,23 +12,28 @@ from webapp.dashboard.forms import JudgesForm
 from webapp.dashboard.navigation import form_view, page, read_view
 from webapp.dashboard.render import table_csv
 from webapp.dashboard.views.jobs import job_context
-from webapp.insights.judge_tables import detail_tables, judges_table
+from webapp.insights.judge_tables import detail_tables, judges_table, judges_verdict
 from webapp.jobs.models import State
 from webapp.jobs.services.jobs import jobs_settle
-from webapp.results.judges import judges_ask, judges_done, judges_newest
+from webapp.results.judges import judges_ask, judges_done, judges_newest, judges_plan
 
 
 @form_view(to_post=[Right.RUN])
 def judges(request: HttpRequest) -> HttpResponse:
-    """Show the newest comparison, or the chosen one; POST starts one."""
+    """Show the newest comparison, or the chosen one.
+
+    POST shows the plan of a new one; confirmed, it starts it.
+    """
     form = JudgesForm(request.POST or None)
+    plan = None
     if request.method == "POST" and form.is_valid():
         try:
-            judges_ask(params=form.to_params(), created_by=request.user)  # type: ignore[arg-type]
+            if "sure" in request.POST:
+                judges_ask(params=form.to_params(), created_by=request.user)  # type: ignore[arg-type]
+                return redirect("dashboard:judges")
+            plan = judges_plan(form.to_params())
         except Refused as error:
             form.add_error(None, str(error))
-        else:
-            return redirect("dashboard:judges")
     jobs_settle()
     jobs = judges_newest()
     done = [job for job in jobs if job.state == State.DONE and job.result]
@@ -41,11 +46,13 @@ def judges(request: HttpRequest) -> HttpResponse:
         done=done,
         shown=selected_job,
         result=result,
+        verdict=judges_verdict(result) if result else "",
         table=judges_table(result) if result else None,
         details=detail_tables(result) if result else [],
         running=[job_context(job, job.kind) for job in jobs if not job.is_over],
         broken=jobs[0] if jobs and jobs[0].state in (State.FAILED, State.CANCELLED) else None,
         form=form,
+        plan=plan,
         status=400 if form.errors else 200,
     )
 
