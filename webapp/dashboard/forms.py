@@ -24,7 +24,7 @@ from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.selectors import as_counted, dimensions_led, study_dimensions, study_whole
 from webapp.results.benchmark import BenchmarkMetric, benchmark_uploads
 from webapp.results.formula_models import ModelParams, formula_columns, model_params, usual_terms
-from webapp.results.judges import JudgesParams, judge_list, rated_studies, rated_studies
+from webapp.results.judges import JudgesParams, judge_list, rated_studies
 from webapp.studies.bot_columns import LIMIT_BYTES
 from webapp.studies.models import Study
 from webapp.studies.selectors import factors_of_study

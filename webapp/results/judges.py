@@ -184,8 +184,8 @@ def rated_studies() -> list[Study]:
     """Return the studies with a rating of a participant or an imported one, by name."""
     by_participant = Rating.objects.filter(participant=OuterRef("pk"))
     by_rater = Rating.objects.filter(conversation=OuterRef("pk"))
-    rated_participants = Participant.objects.filter(Exists(by_participant), study=OuterRef("pk"))
-    rated_conversations = Conversation.objects.filter(Exists(by_rater), study=OuterRef("pk"))
+    rated_participants = Participant.objects.filter(Exists(by_participant), study=OuterRef("pk"), is_synthetic=False)
+    rated_conversations = Conversation.objects.filter(Exists(by_rater), study=OuterRef("pk"), is_synthetic=False)
     rated = Exists(rated_participants) | Exists(rated_conversations)
     return list(Study.objects.filter(rated).order_by("name"))
 

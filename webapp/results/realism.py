@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from django.conf import settings
@@ -18,7 +18,8 @@ from evaluation.data.study import StudyDialogue
 from evaluation.metrics.base import MetricTable
 from evaluation.simulation.realism.result import RealismResult
 from evaluation.simulation.simulated_chats import SOURCE
-from webapp.bots.selectors import text_store
+from webapp.bots.models import Spending
+from webapp.bots.selectors import spending_spent, text_store
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversations_for_metrics
 from webapp.core.errors import Refused
@@ -26,7 +27,9 @@ from webapp.jobs.models import Job, MetricResult, SelfPlayRun, State
 from webapp.jobs.selectors.analysis_tables import column_names
 from webapp.jobs.selectors.metrics import measurable, metrics_find, versions_current
 from webapp.jobs.selectors.selfplay import PARTICIPANT, run_with_metrics
+from webapp.jobs.selectors.simulation import bots_simulated, chats_by_bot
 from webapp.jobs.services.jobs import job_ask
+from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_conversations, study_ratings
 from webapp.results.fingerprint import Reads, data_state
 from webapp.studies.models import Study
@@ -84,6 +87,66 @@ def realism_ask(run: SelfPlayRun, participant: str = "", created_by: User | None
         job.delete()
         job = job_ask(**job_fields, created_by=created_by)
     return job
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationPlan:
+    """Work of a simulation before it starts, and what a comparison with people can answer.
+
+    Attributes:
+        answers: sentence on what can be answered.
+        missing: sentences on what cannot, each with what it needs.
+        n_exchanges: median exchanges of people's chats.
+        n_calls, seconds, cost: for 100 conversations per bot; the last two as in the latest run, or None.
+    """
+
+    answers: str
+    missing: tuple[str, ...]
+    n_bots: int
+    n_exchanges: int
+    n_calls: int
+    seconds: float | None
+    cost: float | None
+
+
+def simulation_plan(study: Study) -> SimulationPlan:
+    """Return what a simulation of a study needs and can answer."""
+    from evaluation.hybrid.rivals import FEWEST_BOTS
+    from evaluation.simulation.realism.compare import FEWEST_CHATS
+    from evaluation.simulation.simulated_chats import DEFAULT_EXCHANGES
+
+    by_bot, bots = chats_by_bot(study), bots_simulated(study)
+    n_compared = sum(by_bot.get(bot, 0) >= FEWEST_CHATS for bot in bots)
+    rated = Rating.objects.filter(conversation__in=study_conversations(study))
+    n_rated = rated.order_by().values("conversation__bot__bot_id").distinct().count()
+    missing = []
+    if n_compared < len(bots):
+        missing.append(
+            f"{len(bots) - n_compared} of {len(bots)} bots cannot be compared with people: a bot needs {FEWEST_CHATS} "
+            "complete chats of people."
+        )
+    if study.is_imported:
+        missing.append("Whether simulated chats predict the order of the bots needs bots that can chat here.")
+    elif n_rated < FEWEST_BOTS:
+        missing.append(
+            f"Whether simulated chats predict the order of the bots needs {FEWEST_BOTS} rated bots; this "
+            f"study has {n_rated}."
+        )
+    answers = "No question about people can be answered yet."
+    if n_compared:
+        answers = (
+            f"Whether simulated chats resemble those of people can be answered for {n_compared} of {len(bots)} bots."
+        )
+    lengths = sorted(study_conversations(study).values_list("n_exchanges", flat=True))
+    n_exchanges = lengths[len(lengths) // 2] if lengths else DEFAULT_EXCHANGES
+    run = study.simulations.filter(state=State.DONE, n_done__gt=0).order_by("-pk").first()
+    seconds = cost = None
+    if run is not None and run.started_at and run.ended_at:
+        share = 100 * len(bots) / run.n_done
+        seconds = (run.ended_at - run.started_at).total_seconds() * share
+        spent = spending_spent(Spending.Of.RUN, str(run.pk))
+        cost = spent * share if spent else None
+    return SimulationPlan(answers, tuple(missing), len(bots), n_exchanges, 100 * len(bots) * n_exchanges, seconds, cost)
 
 
 def realism_of(job: Job) -> RealismResult | None:

@@ -73,7 +73,15 @@ def uploaded() -> str:
 
 
 def asked(file: str, *names: str) -> dict[str, Any]:
-    return {"gold": f"file:{file}", "expertise": "skilled", "most": 300, "judges": names, "question": "", "run": ""}
+    return {
+        "gold": f"file:{file}",
+        "expertise": "skilled",
+        "most": 300,
+        "judges": names,
+        "question": "",
+        "run": "",
+        "sure": "1",
+    }
 
 
 def made(file: str, *names: str) -> Job:

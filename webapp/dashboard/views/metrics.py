@@ -9,9 +9,11 @@ from django.http import HttpRequest, HttpResponse
 from evaluation.data.tables import Column
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import configured_metrics, metric_list
+from evaluation.number_format import share, span
 from evaluation.plots.text_layout import tick_label
 from webapp.dashboard.navigation import page, read_view
 from webapp.jobs.selectors.metrics import languages_of, metrics_computed
+from webapp.results.metric_agreement import MetricAgreement, metric_agreements
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,25 @@ class MetricRow:
     device: str
     licence: str
     columns: list[tuple[Column, str]]
+    agreement: MetricAgreement | None
+
+    @property
+    def meaning(self) -> str:
+        """First sentence on the first column."""
+        description = self.columns[0][0].description if self.columns else ""
+        sentence, full_stop, _rest = description.partition(". ")
+        return f"{sentence}." if full_stop else description
+
+    @property
+    def agreement_text(self) -> str:
+        """Agreement with people in words, or the reason for none."""
+        agreement = self.agreement
+        if agreement is None:
+            return "Agreement with people unknown: not compared with human ratings on this server."
+        ends = span(agreement.low, agreement.high, shares=True) if agreement.low is not None else ""
+        question = f"“{agreement.question}”" if agreement.question else "the mean of all ratings"
+        where = f"{agreement.n:,} {agreement.unit} of {agreement.source}"
+        return " ".join(filter(None, [f"ρ = {share(agreement.r)}", ends, f"with {question}, {where}"]))
 
     @property
     def words(self) -> str:
@@ -36,7 +57,9 @@ class MetricRow:
 
 
 def dictionary() -> list[MetricRow]:
-    """Return every metric with its identity and columns."""
+    """Return every metric with its identity, columns and agreement with people."""
+    metrics = metric_list()
+    agreements = metric_agreements(metrics)
     return [
         MetricRow(
             metric=metric,
@@ -48,8 +71,9 @@ def dictionary() -> list[MetricRow]:
             device=str(getattr(metric, "device", "cpu")),
             licence=str(getattr(metric, "licence", "")),
             columns=[(column, _range(column)) for column in metric.columns],
+            agreement=agreements.get(metric.name),
         )
-        for metric in metric_list()
+        for metric in metrics
     ]
 
 

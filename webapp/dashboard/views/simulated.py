@@ -22,7 +22,7 @@ from webapp.insights.narrative.realism import realism_section
 from webapp.jobs.models import Job, SelfPlayRun
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.ratings.selectors import study_bots
-from webapp.results.realism import REALISM_KIND, realism_ask, realism_newest, realism_of
+from webapp.results.realism import REALISM_KIND, realism_ask, realism_newest, realism_of, simulation_plan
 from webapp.studies.models import Study
 
 
@@ -48,6 +48,7 @@ def simulated(request: HttpRequest, study: Study) -> HttpResponse:
         study,
         "prediction",
         form=form,
+        plan=simulation_plan(study),
         form_open=bool(form.errors) or request.GET.get("new") == "1" or not runs,
         runs=runs,
         chosen=run,
