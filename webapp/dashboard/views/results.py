@@ -384,13 +384,13 @@ def _study_pairs(request: HttpRequest, study: Study) -> PairPage:
     )
 
 
-def _chats_of(request: HttpRequest, study: Study, bot: str) -> str:
-    """Return the address of a bot's chats in a study that compares pairs; "" if it compares items."""
+def _chats_of(request: HttpRequest, study: Study, *bots: str) -> str:
+    """Return the address of the bots' chats in a study that compares pairs; "" if it compares items."""
     if not get_protocol(study).talks_to_bots:
         return ""
     return conversations_link(
         study,
-        ChatSelection.of(highlight=FEEDBACK, bot=bot),
+        ChatSelection.of(highlight=FEEDBACK, bot=bots),
         synthetic=synthetic_asked(request),
         excluded_flags=apply_flag_filter(request, study),
     )
@@ -402,7 +402,8 @@ def _pairs(request: HttpRequest, study: Study) -> dict[str, Any]:
     if pair_results.results is None:
         return {}
     bots = study_bots(study)
-    section = pairs_section(study, pair_results.results, pair_results.titles, bots)
+    link = partial(_chats_of, request, study)
+    section = pairs_section(study, pair_results.results, pair_results.titles, bots, link)
     outcomes, *tables = section.tables
     detail = FoldedSection("pairs", "Agreement, and results without ambiguous pairs")
     detail.is_open = request.GET.get("part") == detail.id
@@ -411,11 +412,7 @@ def _pairs(request: HttpRequest, study: Study) -> dict[str, Any]:
         "opening": Section("", "", section.lead[1:], section.points, methods=section.methods, missing=section.missing),
         "verdict": section.lead[0],
         "board": pairs_board(
-            pair_results.results,
-            next(iter(pair_results.titles.values())),
-            bots,
-            section.lead[0],
-            partial(_chats_of, request, study),
+            pair_results.results, next(iter(pair_results.titles.values())), bots, section.lead[0], link
         ),
         "outcomes": outcomes,
         "folds": [detail, *_one_turn(request, study, studies_beside(study))],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -41,7 +41,13 @@ Bots = Mapping[str, BotInfo]
 Titles = Mapping[str, str]
 
 
-def pairs_section(study: Study, pair_results: PairResults, titles: Titles, bots: Bots) -> Section:
+PairLink = Callable[..., str]
+"""Address of the chats with any of these bots; "" without one."""
+
+
+def pairs_section(
+    study: Study, pair_results: PairResults, titles: Titles, bots: Bots, link: PairLink = lambda *bots: ""
+) -> Section:
     """Return wins, ties and losses of all pairs of bots, agreement and strengths."""
     section = Section("pairs", "Preferred replies")
     leading = next(iter(titles))
@@ -69,8 +75,8 @@ def pairs_section(study: Study, pair_results: PairResults, titles: Titles, bots:
         _outcome_sentence(outcome, bots, pair_results.smallest_difference) for outcome in leading_outcomes
     ]
     section.lead += [_kappa_sentence(kappa, titles) for kappa in pair_results.kappas if kappa.question == leading]
-    section.tables.append(_outcomes_table(pair_results, titles, bots))
-    section.tables.append(_ambiguous_table(pair_results, titles, bots))
+    section.tables.append(_outcomes_table(pair_results, titles, bots, link))
+    section.tables.append(_ambiguous_table(pair_results, titles, bots, link))
     if pair_results.picks:
         section.tables.append(_picks_table(pair_results, bots))
     if choices is not None:
@@ -190,7 +196,7 @@ def _agreement_sentence(comparison: ProtocolComparison, key: str, title: str) ->
     )
 
 
-def _outcomes_table(pair_results: PairResults, titles: Titles, bots: Bots) -> NamedTable:
+def _outcomes_table(pair_results: PairResults, titles: Titles, bots: Bots, link: PairLink) -> NamedTable:
     level = percent(pair_results.level)
     intervals, test = ("over raters", "fixed-sample")
     if pair_results.is_collecting:
@@ -199,7 +205,7 @@ def _outcomes_table(pair_results: PairResults, titles: Titles, bots: Bots) -> Na
         "outcomes",
         "Wins, ties and losses",
         pair_results.outcomes,
-        (("Question", "A", "B"), lambda outcome: _pair_cells(outcome, titles, bots)),
+        (("Question", "A", "B"), lambda outcome: _pair_cells(outcome, titles, bots, link)),
         (("A wins", level), lambda outcome: mean_cells(outcome.wins, shares=True)),
         (("Same", level), lambda outcome: mean_cells(outcome.ties, shares=True)),
         (("B wins", level), lambda outcome: mean_cells(outcome.losses, shares=True)),
@@ -211,12 +217,12 @@ def _outcomes_table(pair_results: PairResults, titles: Titles, bots: Bots) -> Na
     )
 
 
-def _ambiguous_table(pair_results: PairResults, titles: Titles, bots: Bots) -> NamedTable:
+def _ambiguous_table(pair_results: PairResults, titles: Titles, bots: Bots, link: PairLink) -> NamedTable:
     return declared_table(
         "ambiguous",
         "Without ambiguous pairs",
         pair_results.outcomes,
-        (("Question", "A", "B"), lambda outcome: _pair_cells(outcome, titles, bots)),
+        (("Question", "A", "B"), lambda outcome: _pair_cells(outcome, titles, bots, link)),
         ("Judgements", lambda outcome: count_cell(outcome.n)),
         ("Pairs", lambda outcome: count_cell(outcome.n_items)),
         ("Ambiguous", lambda outcome: count_cell(outcome.n_ambiguous)),
@@ -226,8 +232,10 @@ def _ambiguous_table(pair_results: PairResults, titles: Titles, bots: Bots) -> N
     )
 
 
-def _pair_cells(pair: PairOutcome | ProtocolPair, titles: Titles, bots: Bots) -> list[Cell]:
-    return [Cell(titles[pair.question]), named_cell(bots, pair.a), named_cell(bots, pair.b)]
+def _pair_cells(
+    pair: PairOutcome | ProtocolPair, titles: Titles, bots: Bots, link: PairLink = lambda *bots: ""
+) -> list[Cell]:
+    return [Cell(titles[pair.question], link(pair.a, pair.b)), named_cell(bots, pair.a), named_cell(bots, pair.b)]
 
 
 def _strengths_table(pair_results: PairResults, title: str, bots: Bots) -> NamedTable:
