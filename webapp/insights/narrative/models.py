@@ -9,20 +9,13 @@ from markupsafe import Markup
 from evaluation.analysis.formula_model import term_title
 from evaluation.analysis.rating_models import FactorialModel, RatingModels, df_digits
 from evaluation.data.ratings import RatingDimension
+from evaluation.data.result_tables import linked
 from evaluation.findings import Finding
 from evaluation.number_format import digits_for, figure, percent, probability, span
 from evaluation.plots.rows import Column, RowName, drawn_column, interval_cell, marked_cell, rating_window, rows_drawing
 from evaluation.stats.mixed import MixedModel, ModelBotMean
 from webapp.insights.charts.figure import NARROW, TEXT_WIDE, PageFigure, for_widths
-from webapp.insights.narrative.phrases import (
-    NamedTable,
-    Section,
-    controls_sentence,
-    linked,
-    listed,
-    reason_text,
-    wording_of,
-)
+from webapp.insights.narrative.phrases import NamedTable, Section, controls_sentence, listed, reason_text, wording_of
 from webapp.results.study_data import StudyFrame
 
 
