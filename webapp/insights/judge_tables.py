@@ -10,14 +10,13 @@ from evaluation.data.result_tables import (
     NamedTable,
     count_cell,
     declared_table,
-    listed,
     number_cell,
     p_cell,
     share_cell,
     span_cell,
 )
 from evaluation.number_format import percent
-from webapp.insights.narrative.phrases import reason_text
+from webapp.insights.narrative.phrases import listed, reason_text
 
 Row = Mapping[str, Any]
 BIASES = {"place": "First place", "length": "Length", "markup": "Markup", "family": "Own model family, points"}
