@@ -102,3 +102,45 @@ def test_mechanical_turk_previews_and_takes_back_in_its_frame(
     expect(frame.get_by_text("Submitted.")).to_be_visible()
     assert turk.assignments["assignment-2"].answers == {"completionCode": code, "outcome": "rated"}
     assert turk.assignments["assignment-1"].status == "Accepted"
+
+
+SURVEY = "https://survey.example.org"
+HOST_PAGE = """<!doctype html><meta name="viewport" content="width=device-width">
+<iframe src="{address}" style="width:100%;height:90vh;border:0" title="Chat"></iframe>
+<script>
+window.messages = [];
+addEventListener("message", (event) => {{
+  if (event.origin === "{origin}" && event.data.type === "confab-end") messages.push(event.data);
+}});
+</script>"""
+
+
+@pytest.mark.parametrize("width", [390, 1366])
+def test_a_survey_frames_the_study_and_is_told_the_end(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int
+) -> None:
+    server = test_bots_server
+    panel = {"platform": "panel", "id_parameter": "rid", "more_parameters": "wave", "frame_ancestors": SURVEY}
+    key = study(server, "survey", ["test-quick"], min_exchanges=1, **panel)
+    page = new_page(width)
+
+    def play(host: str) -> Callable[[Any], None]:
+        address = f"{server.url}/s/{key}/?rid=R_1{width}&wave=2"
+        body = HOST_PAGE.format(address=address, origin=server.url)
+        return lambda route: route.fulfill(status=200, content_type="text/html", body=body)
+
+    page.route(f"{SURVEY}/**", play(SURVEY))
+    page.goto(f"{SURVEY}/form")
+    frame = page.frame_locator("iframe")
+    chat_and_rate(frame)
+    expect(frame.locator("#code")).to_be_visible()
+    code = frame.locator("#code").inner_text()
+    page.wait_for_function("messages.length === 1")
+    message = page.evaluate("messages[0]")
+    assert (message["outcome"], message["code"]) == ("rated", code)
+    assert message["parameters"] == {"rid": f"R_1{width}", "wave": "2"}
+    assert len(message["conversation"]) == 36
+    assert page.context.cookies(server.url) == [], "the frame works without cookies"
+    page.reload()  # the response id leads to the same end
+    page.wait_for_function("messages.length === 1")
+    assert page.evaluate("messages[0].code") == code

@@ -11,9 +11,17 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import URLPattern, path, reverse
 
+from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import chat_turn, partner_told_afterwards, shows_helpline, task_chat
 from webapp.core.clock import database_now
-from webapp.participant.access import ParticipantRequest, conversation_page, form_action, task_page, with_policy
+from webapp.participant.access import (
+    ParticipantRequest,
+    conversation_page,
+    form_action,
+    frame_ancestors,
+    task_page,
+    with_policy,
+)
 from webapp.participant.page_texts import header_progress, own_thanks, study_texts
 from webapp.participant.recruitment_links import (
     PLATFORM_NAMES,
@@ -116,6 +124,8 @@ def done_page(
         "is_pasted": bool(ending.code) and not submit_url and platform == PLATFORM_NAMES["mturk"],
         "revealed": bots_revealed(task),
         "were_picked": has_picks(task),  # picked replies had no letters
+        "host_message": _host_message(study, ending, chat),
+        "host_origins": " ".join(origin for origin in frame_ancestors(study) if "*" not in origin),
         "submit_url": submit_url,
         "assignment_id": task.submission,
         "return_url": "" if submit_url else ending.link,
@@ -134,6 +144,20 @@ def done_page(
     if not submit_url:
         return response
     return with_policy(request, response, form_action(submit_url))
+
+
+def _host_message(study: Study, ending: TaskEnding, chat: Conversation | None) -> dict[str, Any]:
+    """Return what a page that frames the study is told at the end; never the participant's token."""
+    participant = ending.task.participant
+    parameters = study.values.recruitment.parameters if participant.platform == "panel" else ()
+    return {
+        "type": "confab-end",
+        "study": study.key,
+        "outcome": ending.outcome,
+        "code": ending.code,
+        "conversation": str(chat.pk) if chat is not None else "",
+        "parameters": {name: participant.recruitment.get(name, "") for name in parameters},
+    }
 
 
 def _withdrawal(request: HttpRequest, visit: ParticipantRequest, ending: TaskEnding) -> dict[str, Any]:

@@ -6,6 +6,13 @@ keptClear(); // clear typed text from the browser once it is saved
 
 byId("title").focus();
 
+// A page that frames the study learns the outcome. Each message names one allowed origin, so no other page can read it.
+const host = byId("host");
+if (host && window.parent !== window) {
+  const message = JSON.parse(byId("host-message").textContent);
+  for (const origin of host.dataset.origins.split(" ")) window.parent.postMessage(message, origin);
+}
+
 const copy = byId("copy");
 if (copy) {
   const words = copy.querySelector("span");
