@@ -121,6 +121,8 @@ def test_a_survey_frames_the_study_and_is_told_the_end(
 ) -> None:
     server = test_bots_server
     panel = {"platform": "panel", "id_parameter": "rid", "more_parameters": "wave", "frame_ancestors": SURVEY}
+    outcomes = ("rated", "bot_failed", "screened_out", "failed_check", "no_consent", "withdrawn", "late")
+    panel |= {f"link_{outcome}": SURVEY + "/back?outcome={outcome}&code={code}" for outcome in outcomes}
     key = study(server, "survey", ["test-quick"], min_exchanges=1, **panel)
     page = new_page(width)
 
