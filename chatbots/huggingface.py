@@ -92,6 +92,38 @@ def find_model(model: str, revision: str | None = None) -> Path | None:
     return Path(config).parent if isinstance(config, str) else None
 
 
+_LANGUAGE_MODELS = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration")
+
+
+def cached_language_models() -> list[str]:
+    """Return the ids of the complete language models in the Hugging Face cache, sorted.
+
+    Nothing is downloaded.
+    """
+    from huggingface_hub import constants
+
+    folders = Path(constants.HF_HUB_CACHE).glob("models--*")
+    names = sorted(folder.name.removeprefix("models--").replace("--", "/") for folder in folders)
+    return [
+        name
+        for name in names
+        if _HUB_ID.fullmatch(name)
+        and missing_reason(name, None, allow_download=False) is None
+        and _is_language_model(find_model(name))
+    ]
+
+
+def _is_language_model(folder: Path | None) -> bool:
+    if folder is None:
+        return False
+    try:
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    architectures = config.get("architectures") if isinstance(config, dict) else None
+    return any(str(name).endswith(_LANGUAGE_MODELS) for name in architectures or ())
+
+
 def is_local(model: str) -> bool:
     """Return True if `model` is a local folder, not a hub id."""
     return Path(model).expanduser().is_dir() or not _HUB_ID.fullmatch(model)

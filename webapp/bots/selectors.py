@@ -310,6 +310,11 @@ def bots_unpriced(bot_ids: Collection[str]) -> list[str]:
     return [bot.name for bot in _paid(bot_ids) if bot.least_bound.cost is None]
 
 
+def bots_with_cost(bot_ids: Collection[str]) -> list[str]:
+    """Return the bots whose replies cost money, or may: their prices are unknown or above 0."""
+    return [bot.name for bot in _paid(bot_ids) if bot.least_bound.cost != 0]
+
+
 def bots_least_cost(bot_ids: Collection[str]) -> dict[str, float]:
     """Return the maximum cost of the cheapest reply, for paid bots."""
     return {bot.name: bot.least_bound.cost or 0.0 for bot in _paid(bot_ids)}

@@ -199,6 +199,18 @@ def slowest_reply(study: Study, *, since: datetime | None) -> tuple[str, float] 
     return None if row is None else (row[0], round((row[1] or 0) / 1000, 1))
 
 
+def scripted_chats(study: Study, n: int) -> list[Conversation]:
+    """Return the newest completed chats of scripted participants, each with its first turns as `first_turns`."""
+    chats = Conversation.objects.filter(study=study, is_synthetic=True, state=Conversation.State.COMPLETED)
+    newest = list(chats.select_related("bot").order_by("-created_at")[:n])
+    for chat in newest:
+        chat.first_turns = list(chat.turns.exclude(text="").order_by("index")[:_TURNS_SHOWN])  # type: ignore[attr-defined]
+    return newest
+
+
+_TURNS_SHOWN = 4
+
+
 def chat_seconds(conversations: QuerySet[Conversation]) -> dict[str, float]:
     """Return the duration of each ended chat in seconds, by id.
 

@@ -30,6 +30,7 @@ from webapp.dashboard.views import (
     results,
     runs,
     simulated,
+    start,
     studies,
     system,
     why,
@@ -39,6 +40,7 @@ from webapp.dashboard.views.builder import files, lifecycle, step
 app_name = "dashboard"
 urlpatterns = [
     path("", studies.home, name="home"),
+    path("start/", start.start, name="start"),
     path("studies/", studies.studies, name="studies"),
     path("theme/", studies.theme, name="theme"),
     path("guide/<path:name>/", guide.guide, name="guide"),
@@ -51,6 +53,7 @@ urlpatterns = [
     path("studies/<slug:key>/archive/", lifecycle.archive, name="study_archive"),
     path("studies/<slug:key>/delete/", lifecycle.delete, name="study_delete"),
     path("studies/<slug:key>/rehearse/", lifecycle.rehearse, name="study_rehearse"),
+    path("studies/<slug:key>/first-link/", start.first, name="study_first"),
     path("studies/<slug:key>/items/", files.items_add, name="study_items"),
     path("studies/<slug:key>/items/gold/", files.gold, name="study_gold"),
     path("studies/<slug:key>/versions/", lifecycle.versions, name="study_versions"),

@@ -238,21 +238,49 @@ def study_read(text: str | bytes, *, key: str = "", opens: bool = False) -> Stud
     return file
 
 
+def draft_create(
+    *,
+    protocol: str,
+    name: str,
+    key: str = "",
+    bots: Sequence[str] = (),
+    language: str = "en",
+    author: str = "",
+    **texts: str,
+) -> Study:
+    """Make a draft with the protocol's default texts and questions.
+
+    Args:
+        key: key of the study; empty to derive it from the name.
+        texts: other values of the study's texts, such as `organisation` and `contact`.
+
+    Raises:
+        ValuesError: the study cannot be made, with the reasons.
+    """
+    example = study_example(protocol, language)
+    own = {"key": key or study_key_free(name, RESERVED_KEYS), "name": name[:200], "bots": tuple(bots), "items": ()}
+    # A form that the researcher adds stands alone unless they choose otherwise.
+    own["texts"] = example.texts.model_copy(update={"consent_layout": "form", **texts})
+    return study_import(file=example.model_copy(update=own), author=author).study
+
+
 def judging_study_create(
     *,
     protocol: str,
     name: str,
-    chats: Sequence[UUID],
+    chats: Sequence[UUID] = (),
     of_study: str = "",
     of_run: int | None = None,
     language: str = "en",
     author: str = "",
+    **texts: str,
 ) -> Study:
     """Make the draft of a study in which people judge these conversations.
 
     Args:
         protocol: name of a protocol that gives stored conversations.
-        chats: their ids, `MOST_CHOSEN` at most.
+        chats: their ids, `MOST_CHOSEN` at most; empty for all of the source.
+        texts: as in `draft_create`.
         of_study, of_run: source of the conversations, one of them.
 
     Raises:
@@ -269,6 +297,7 @@ def judging_study_create(
         source |= {"conversations_chosen": tuple(map(str, chats))}
         sections = {"marking": file.marking.model_copy(update=source)}
     own = {"key": study_key_free(name, RESERVED_KEYS), "name": name[:200], "bots": (), "items": ()}
+    own["texts"] = file.texts.model_copy(update=texts)
     return study_import(file=file.model_copy(update={**own, **sections}), author=author).study
 
 

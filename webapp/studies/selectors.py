@@ -96,6 +96,18 @@ def is_study_key_used(key: str) -> bool:
     return Study.everywhere.filter(key=key).exists()
 
 
+_CONTACTS_READ = 50
+
+
+def latest_contact() -> dict[str, str]:
+    """Return organisation and contact of the project's newest study that names a contact; empty texts without one."""
+    for study in Study.objects.filter(is_imported=False).order_by("-pk")[:_CONTACTS_READ]:
+        texts = study.values.texts
+        if texts.contact:
+            return {"organisation": texts.organisation, "contact": texts.contact}
+    return {"organisation": "", "contact": ""}
+
+
 def study_key_free(name: str, reserved: Collection[str] = ()) -> str:
     """Return an unused, unreserved study key similar to the name."""
     key = key_from_name(name, 54) or "study"

@@ -221,7 +221,9 @@ def _texts(plan: Plan) -> list[ChecklistFinding]:
             rest = "Participants see no contact address."
         elif texts.contact:
             rest = "Participants do not see who runs the study."
-        findings.append(ChecklistFinding("warn", "Contact missing.", rest, step="texts", field="organisation"))
+        level = "stop" if not texts.contact and plan.study.state == Study.State.DRAFT else "warn"
+        lead, field = ("Organisation missing.", "organisation") if texts.contact else ("Contact missing.", "contact")
+        findings.append(ChecklistFinding(level, lead, rest, step="texts", field=field))
     if plan.study.values.safety.watches_messages and (unwatched := languages_unwatched(plan.study.values)):
         rest = f"No phrases are listed for {languages_named(unwatched)}; messages in it are not watched."
         findings.append(ChecklistFinding("warn", "Safety net.", rest, step="bots", field="distress_phrases"))

@@ -169,6 +169,7 @@ _STUDY_PAGES = {
     "realism": "study_simulated",
     "export": "study_export",
     "report": "study_report",
+    "bot_test": "study_first",
 }
 """Kinds of jobs shown on a page of their study."""
 

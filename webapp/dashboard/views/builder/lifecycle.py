@@ -24,12 +24,11 @@ from webapp.dashboard.builder.checklist import findings_of, stops
 from webapp.dashboard.navigation import form_view, page, post_view, read_view
 from webapp.insights.narrative.phrases import listed
 from webapp.jobs.services.jobs import job_create
-from webapp.studies.lifecycle import study_archive, study_delete, study_import, study_loss, study_participants
+from webapp.studies.lifecycle import draft_create, study_archive, study_delete, study_loss, study_participants
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import Activity, StudyProtocol, protocols
-from webapp.studies.selectors import is_study_key_used, study_key_free
+from webapp.studies.selectors import is_study_key_used, latest_contact, study_key_free
 from webapp.studies.services import study_copy
-from webapp.studies.study_file import study_example
 from webapp.studies.validation import RESERVED_KEYS
 from webapp.studies.versions import study_revise, versions_changed
 
@@ -153,18 +152,13 @@ def study_new(request: HttpRequest) -> HttpResponse:
         try:
             # The protocol's example without the values chosen in the builder.
             has_bots = protocols.get(form_data["protocol"]).gives == "bots"
-            bots = tuple(entry.id for entry in bot_entry_list() if has_bots and entry.id == request.GET.get("bot"))
-            study_values = {"key": form_data["key"], "name": form_data["name"], "bots": bots, "items": ()}
-            example = study_example(form_data["protocol"], form_data["language"])
-            # A form that the researcher adds stands alone unless they choose otherwise.
-            texts = example.texts.model_copy(update={"consent_layout": "form"})
-            file = example.model_copy(update={**study_values, "texts": texts})
-            imported = study_import(file=file, author=request.user.get_username())
+            bots = [entry.id for entry in bot_entry_list() if has_bots and entry.id == request.GET.get("bot")]
+            study = draft_create(**form_data, bots=bots, author=request.user.get_username(), **latest_contact())
         except ValuesError as error:
             for mistake in error.mistakes:
                 form.add_error(mistake.path if mistake.path in form.fields else None, str(mistake))
         else:
-            return redirect("dashboard:study_build_step", imported.study.key, "bots")
+            return redirect("dashboard:study_build_step", study.key, "bots")
     return page(request, "builder/new.html", "studies", form=form, tasks=_tasks())
 
 
