@@ -75,6 +75,8 @@ HARMLESS = {
     "study_pay_codes": "reads the settings of a study on the platform",
     "study_person_answer": "an answer to a participant, stored with its author",
     "study_prediction": "starts a job that computes results",
+    "start": "the bots, the secret and the study that it stores are recorded",
+    "study_first": "starts a job; opening the study is recorded",
     "study_rehearse": "starts a job with scripted participants",
     "study_report": "starts a job that computes a report; downloading it is recorded",
     "study_reports": "marks reports of replies as seen",

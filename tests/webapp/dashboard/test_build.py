@@ -80,7 +80,7 @@ def form_of(client: Client, where: str) -> dict[str, Any]:
 
 
 def draft(key: str = "d", **fields: Any) -> Study:
-    return make_study(key, state=Study.State.DRAFT, **fields)
+    return make_study(key, state=Study.State.DRAFT, **{"contact": "lab@example.org", **fields})
 
 
 def walk(study: Study) -> None:
@@ -325,6 +325,20 @@ def test_opening_says_which_bots_are_not_loaded_yet(staff: Client) -> None:
     check = staff.get(address(study, "check")).content.decode()
     assert "2 are loaded now." in check
     assert "They all load" not in check
+
+
+def test_no_study_opens_without_a_contact_and_it_is_remembered(staff: Client) -> None:
+    study = draft(contact="")
+    walk(study)
+    [missing] = stops(findings_of(Plan(study)))
+    assert (missing.lead, missing.field) == ("Contact missing.", "contact")
+    assert "Contact missing." in staff.post(address(study, "check"), {"_state": "collecting"}).content.decode()
+    assert Study.objects.get().state == "draft"
+    study_edit(study=study, contact="lab@example.org", organisation="The lab")
+    assert not stops(findings_of(Plan(study)))
+    staff.post(reverse("dashboard:study_new"), {"protocol": "chat", "name": "Next"})
+    texts = Study.objects.get(key="next").values.texts
+    assert (texts.organisation, texts.contact) == ("The lab", "lab@example.org")
 
 
 def test_a_study_opens_once_somebody_has_gone_the_whole_way(staff: Client) -> None:
@@ -578,6 +592,7 @@ def test_the_link_to_go_through_brings_a_new_person_of_the_platform(staff: Clien
 
 
 def test_a_new_study_begins_with_what_its_protocol_needs(staff: Client) -> None:
+    draft()  # its contact is remembered
     for name in protocols.names():
         where = reverse("dashboard:study_new")
         answer = staff.post(where, {"protocol": name, "name": f"Try {name}"})
