@@ -48,7 +48,12 @@ class StartForm(forms.Form):
     """
 
     aim = forms.ChoiceField(choices=[(name, title) for name, (title, _hint) in AIMS.items()], widget=forms.RadioSelect)
-    base_url = forms.CharField(label="Address (base_url)", required=False, max_length=1000)
+    base_url = forms.CharField(
+        label="Address (base_url)",
+        required=False,
+        max_length=1000,
+        widget=forms.TextInput(attrs={"placeholder": "https://api.openai.com/v1", "autocomplete": "off"}),
+    )
     model = forms.CharField(label="Model", required=False, max_length=1000)
     new_key = forms.CharField(
         label="Key",
@@ -87,7 +92,7 @@ class StartForm(forms.Form):
                 del self.fields[name]
             fields["aim"].choices = [choice for choice in fields["aim"].choices if choice[0] != "prompts"]
         for field in self.fields.values():
-            if isinstance(field.widget, forms.TextInput | forms.Textarea | forms.Select):
+            if isinstance(field.widget, forms.widgets.Input | forms.Textarea | forms.Select):
                 field.widget.attrs.setdefault("class", "input")
 
     @property

@@ -81,9 +81,9 @@ def first(request: HttpRequest, study: Study) -> HttpResponse:
     is_draft = study.state == Study.State.DRAFT
     test, rehearsal = _settled(study, BOT_TEST), _settled(study, "rehearsal")
     stages = [
-        _stage("Bots tested" if has_chats else "Draft made", test, is_done=not plan.untried),
-        _stage("Rehearsed", rehearsal, is_done=rehearsal is not None and bool((rehearsal.result or {}).get("done"))),
-        Stage("Open", "done" if study.state == Study.State.COLLECTING else "waiting", None),
+        _stage("Test of the bots" if has_chats else "Draft", test, is_done=not plan.untried),
+        _stage("Rehearsal", rehearsal, is_done=rehearsal is not None and bool((rehearsal.result or {}).get("done"))),
+        Stage("Open to participants", "done" if study.state == Study.State.COLLECTING else "waiting", None),
     ]
     state, pill = selectors.study_state(study)
     return page(
