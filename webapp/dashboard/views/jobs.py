@@ -219,7 +219,7 @@ def result_context(job: JobBase) -> dict[str, Any]:
     result = getattr(job, "result", None)
     if job.state != State.DONE or (isinstance(job, Job) and result is None):
         return {}
-    sentences = kind_of(job).describe_result(job)
+    sentences = kind_of(job).describe_result(job, result)
     return {
         "sentences": sentences,
         "values": [] if sentences else result_table(result),

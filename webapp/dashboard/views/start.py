@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
 from django.views.decorators.debug import sensitive_post_parameters
 
@@ -18,16 +19,16 @@ from webapp.conversations.selectors import scripted_chats, synthetic_count
 from webapp.core.errors import Refused
 from webapp.core.pages import server_address, staff_refusal
 from webapp.core.rights import Right, may
-from webapp.dashboard import selectors
 from webapp.dashboard.builder.base import Plan, preview_of
 from webapp.dashboard.builder.checklist import ChecklistFinding, findings_of, stops
-from webapp.dashboard.leaderboard import board_of, board_params
 from webapp.dashboard.navigation import form_view, page
 from webapp.dashboard.recruitment import link_to_send, walk_link
 from webapp.dashboard.start_form import PEOPLE, StartForm, first_job, start_study
 from webapp.dashboard.views.builder.lifecycle import state_change
 from webapp.dashboard.views.jobs import job_context, result_context
 from webapp.dashboard.views.studies import shown_result
+from webapp.insights import selectors
+from webapp.insights.leaderboard import BoardParams, board_of
 from webapp.jobs.kinds.bot_test import KIND as BOT_TEST
 from webapp.jobs.models import Job, State
 from webapp.jobs.services.jobs import job_create, job_restart, job_settle
@@ -66,7 +67,7 @@ def start(request: HttpRequest) -> HttpResponse:
 
 
 @form_view(to_post=[Right.RUN])
-def first(request: HttpRequest, study: Study) -> HttpResponse:
+def first(request: HttpRequest, study: Study) -> HttpResponseBase:
     """Show a study's link with its rehearsal, first chats and leaderboard; test, rehearse or open it."""
     if request.method == "POST":
         what = request.POST.get("what", "")
@@ -191,9 +192,8 @@ def _leaderboard(request: HttpRequest, study: Study) -> dict[str, Any]:
     if shown.frame is None:
         return {"board": None, "waiting": shown.waiting}
     frame, result = shown.frame, shown.result
-    choice = board_params(request, frame)
     return {
-        "board": board_of(frame, result.means, result.compared, choice, frame.headline),
+        "board": board_of(frame, result.means, result.compared, BoardParams(), frame.headline),
         "question": frame.headline.title,
         "waiting": shown.waiting,
     }

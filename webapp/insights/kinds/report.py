@@ -73,8 +73,8 @@ class ReportFile(JobKind[Job, ReportParams]):
             raise
         return {"n_ratings": document.n_ratings, "past": result_dump(past_of(document), Past)}
 
-    def describe_result(self, job: Job) -> list[str]:
-        n = job.result["n_ratings"]
+    def describe_result(self, job: Job, result: Any) -> list[str]:
+        n = result["n_ratings"]
         return [plural(n, "The report covers 1 rating.", "The report covers %(n)d ratings.") % {"n": n}]
 
     def follow_up(self, job: Job) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.utils.translation import gettext_lazy as _
 
 from chatbots.validation import InputModel
@@ -29,8 +31,8 @@ class AlertJob(JobKind[Job, InputModel]):
         work.beat(max(len(waiting), 1), max(len(waiting), 1), now=True)
         return {"sent": sent, "not_sent": len(waiting) - sent}
 
-    def describe_result(self, job: Job) -> list[str]:
-        sent, not_sent = job.result["sent"], job.result["not_sent"]
+    def describe_result(self, job: Job, result: Any) -> list[str]:
+        sent, not_sent = result["sent"], result["not_sent"]
         sentence = plural(sent, "1 alert was sent", "%(n)d alerts were sent") % {"n": sent}
         return [f"{sentence}; {not_sent} could not be sent." if not_sent else f"{sentence}."]
 

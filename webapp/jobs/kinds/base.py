@@ -124,10 +124,13 @@ class JobKind(Generic[J, P]):
         """
         return results[0] if len(results) == 1 else list(results)
 
-    def describe_result(self, job: J) -> list[str]:
+    def describe_result(self, job: J, result: Any) -> list[str]:
         """Return sentences about the result of a finished job, for its page.
 
         A kind that returns none gets a table of its result.
+
+        Args:
+            result: `job.result`; None for jobs whose results are in other tables.
         """
         return []
 

@@ -75,9 +75,9 @@ class BotTest(JobKind[Job, BotTestParams]):
     def finish(self, work: ShardWork[Job, BotTestParams], results: Any) -> dict[str, Any]:
         return {"bots": list(results)}
 
-    def describe_result(self, job: Job) -> list[str]:
+    def describe_result(self, job: Job, result: Any) -> list[str]:
         sentences = [
-            f"{bot_name(bot['bot'])} replied “{bot['text']}” after {bot['seconds']:g} s." for bot in job.result["bots"]
+            f"{bot_name(bot['bot'])} replied “{bot['text']}” after {bot['seconds']:g} s." for bot in result["bots"]
         ]
         return sentences or ["There was no bot to test."]
 

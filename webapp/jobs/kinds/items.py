@@ -159,8 +159,8 @@ class ItemsJob(JobKind[Job, ItemsParams]):
             total.update(counts or {})
         return dict(total)
 
-    def describe_result(self, job: Job) -> list[str]:
-        counts = Counter[str](job.result)
+    def describe_result(self, job: Job, result: Any) -> list[str]:
+        counts = Counter[str](result)
         sentences = [plural(counts["items"], "1 item was added.", "%(n)d items were added.") % {"n": counts["items"]}]
         skipped = [
             f"{counts[name]} {reason}"

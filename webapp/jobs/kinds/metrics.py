@@ -116,7 +116,7 @@ class MetricsJob(JobKind[MetricRun, MetricsParams]):
                 work.beat()
             work.beat(min(start + BATCH, len(ids)), now=True)
 
-    def describe_result(self, job: MetricRun) -> list[str]:
+    def describe_result(self, job: MetricRun, result: Any) -> list[str]:
         n = plural(job.n_done, "1 conversation", "%(n)d conversations") % {"n": job.n_done}
         return [f"The metrics {', '.join(job.metrics)} were computed for {n}."]
 
@@ -214,6 +214,5 @@ class HybridFitJob(JobKind[HybridFit, HybridFitParams]):
         identities["bots"] = bot_keys(fit)
         fit_store(fit=fit, result=result, identities=identities)
 
-    def describe_result(self, job: HybridFit) -> list[str]:
-        result = job.result or {}
+    def describe_result(self, job: HybridFit, result: Any) -> list[str]:
         return [f"The fit uses {result.get('n_conversations', 0)} conversations of {result.get('n_bots', 0)} bots."]

@@ -128,7 +128,7 @@ class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
             failures = [f"every conversation of {pair} failed: {part.error}" for pair, part in counts_by_pair.items()]
             raise Refused("bot_failed", "; ".join(failures))
 
-    def describe_result(self, job: SelfPlayRun) -> list[str]:
+    def describe_result(self, job: SelfPlayRun, result: Any) -> list[str]:
         n = plural(job.n_done, "1 conversation is", "%(n)d conversations are") % {"n": job.n_done}
         return [f"{n} complete."]
 

@@ -70,8 +70,7 @@ class TrainingJob(JobKind[Job, T]):
             training_forget(Path(asked.output) / asked.config["name"])
         return [ShardPlan()]
 
-    def describe_result(self, job: Job) -> list[str]:
-        result = job.result
+    def describe_result(self, job: Job, result: Any) -> list[str]:
         best = ", ".join(f"{name} {value:.4g}" for name, value in result["best"].items() if value is not None)
         n = plural(result["epochs"], "1 epoch", "%(n)d epochs") % {"n": result["epochs"]}
         return [

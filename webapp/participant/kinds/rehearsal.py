@@ -91,8 +91,7 @@ class Rehearsal(JobKind[Job, RehearsalParams]):
             "slowest": None if slowest is None else {"bot": slowest[0], "seconds": slowest[1]},
         }
 
-    def describe_result(self, job: Job) -> list[str]:
-        result = job.result
+    def describe_result(self, job: Job, result: Any) -> list[str]:
         sentences = [f"{result['done']} of {result['people']} scripted participants finished."]
         if result.get("median_s") is not None:
             sentences.append(f"Each took about {_say_minutes(result['median_s'])}; people take longer.")

@@ -41,8 +41,8 @@ class PayComparisonJob(JobKind[Job, InputModel]):
                 n_here, n_never = n_here + here, n_never + never
         return {"submissions": n_here, "never_came": n_never}
 
-    def describe_result(self, job: Job) -> list[str]:
-        n, n_never = job.result["submissions"], job.result["never_came"]
+    def describe_result(self, job: Job, result: Any) -> list[str]:
+        n, n_never = result["submissions"], result["never_came"]
         read = plural(n, "1 submission on Prolific belongs", "%(n)d submissions on Prolific belong") % {"n": n}
         never = plural(n_never, "1 further submission", "%(n)d further submissions") % {"n": n_never}
         return [f"{read} to participants of this study.", f"{never} never reached Confab."]
@@ -87,8 +87,8 @@ class PaySendingJob(JobKind[Job, SendingParams]):
         work.beat(max(len(waiting), 1), max(len(waiting), 1), now=True)
         return {"sent": done[Decision.State.SENT], "failed": done[Decision.State.FAILED] + done[Decision.State.UNSURE]}
 
-    def describe_result(self, job: Job) -> list[str]:
-        sent, failed = job.result["sent"], job.result["failed"]
+    def describe_result(self, job: Job, result: Any) -> list[str]:
+        sent, failed = result["sent"], result["failed"]
         sentences = [plural(sent, "1 decision was sent to Prolific.", "%(n)d decisions were sent to Prolific.")]
         if failed:
             sentences.append(
@@ -148,7 +148,7 @@ class MessageJob(JobKind[Job, MessageParams]):
         Job.objects.filter(pk=work.job.pk).update(payload={**work.job.payload, "text": ""})
         return {"people": list(results)}
 
-    def describe_result(self, job: Job) -> list[str]:
-        people = job.result["people"]
+    def describe_result(self, job: Job, result: Any) -> list[str]:
+        people = result["people"]
         n_sent = sum(not person["error"] for person in people)
         return [f"The message was sent to {n_sent} of {len(people)} participants."]

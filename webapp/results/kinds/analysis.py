@@ -155,8 +155,8 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
             ),
         }
 
-    def describe_result(self, job: Job) -> list[str]:
-        n, n_metrics = job.result["n_items"], sum(bool(part["metric"]) for part in job.result["metrics"])
+    def describe_result(self, job: Job, result: Any) -> list[str]:
+        n, n_metrics = result["n_items"], sum(bool(part["metric"]) for part in result["metrics"])
         metrics = plural(n_metrics, "1 metric was", "%(n)d metrics were") % {"n": n_metrics}
         return [f"{metrics} compared with people’s answers about {n} items."]
 
@@ -277,7 +277,7 @@ class AnalysisJob(JobKind[Job, AnalysisParams]):
         work.beat(note=str(_("Computing")), now=True)
         return made_dump(params.part, compute_part(params.part, data, params.model))
 
-    def describe_result(self, job: Job) -> list[str]:
+    def describe_result(self, job: Job, result: Any) -> list[str]:
         return [f"The part “{job.payload['part']}” of the results is computed."]
 
     def follow_up(self, job: Job) -> None:
@@ -335,8 +335,8 @@ class FlagsJob(_StudyJob):
         work.beat(now=True)
         return {"n_tasks": state.n_tasks}
 
-    def describe_result(self, job: Job) -> list[str]:
-        n = job.result["n_tasks"]
+    def describe_result(self, job: Job, result: Any) -> list[str]:
+        n = result["n_tasks"]
         return [plural(n, "The flags of 1 task are computed.", "The flags of %(n)d tasks are computed.") % {"n": n}]
 
 
@@ -364,6 +364,6 @@ class RankingJob(_StudyJob):
         OrderState.objects.update_or_create(study=study, defaults=fields)
         return {"n_ratings": n}
 
-    def describe_result(self, job: Job) -> list[str]:
-        n = job.result["n_ratings"]
+    def describe_result(self, job: Job, result: Any) -> list[str]:
+        n = result["n_ratings"]
         return [plural(n, "The ranking uses 1 rating.", "The ranking uses %(n)d ratings.") % {"n": n}]

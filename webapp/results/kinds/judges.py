@@ -45,8 +45,8 @@ class JudgesJob(JobKind[Job, JudgesParams]):
         sentences = [*(judge["sentence"] for judge in judges), *([SELECTED] if len(judges) > 1 else [])]
         return {**first, "judges": judges, "sentences": sentences}
 
-    def describe_result(self, job: Job) -> list[str]:
-        return list(job.result["sentences"])
+    def describe_result(self, job: Job, result: Any) -> list[str]:
+        return list(result["sentences"])
 
     def follow_up(self, job: Job) -> None:
         if job.cancel_requested:  # possibly a participant in the result was erased

@@ -36,8 +36,8 @@ class RealismJob(JobKind[Job, RealismParams]):
         work.beat(now=True)
         return comparison.to_json()
 
-    def describe_result(self, job: Job) -> list[str]:
-        verdict = job.result["verdict"]
+    def describe_result(self, job: Job, result: Any) -> list[str]:
+        verdict = result["verdict"]
         return [sentence for sentence in (verdict["sentence"], verdict["change"]) if sentence]
 
     def follow_up(self, job: Job) -> None:

@@ -106,8 +106,8 @@ class ExportJob(JobKind[Job, ExportParams]):
             raise
         return {"rows": n_rows, "bytes": path.stat().st_size}
 
-    def describe_result(self, job: Job) -> list[str]:
-        n, n_bytes = job.result["rows"], job.result["bytes"]
+    def describe_result(self, job: Job, result: Any) -> list[str]:
+        n, n_bytes = result["rows"], result["bytes"]
         rows = plural(n, "1 row", "%(n)d rows") % {"n": n}
         return [f"The file has {rows} and {filesizeformat(n_bytes)}."]
 
@@ -253,9 +253,9 @@ class ImportJob(JobKind[Job, ImportParams]):
             Path(work.asked.file).unlink(missing_ok=True)
         return super().finish(work, results)
 
-    def describe_result(self, job: Job) -> list[str]:
-        names = ("items",) if "items" in job.result else ("conversations", "ratings")
-        sentences = [f"New {' and '.join(f'{name}: {job.result.get(name, 0)}' for name in names)}."]
+    def describe_result(self, job: Job, result: Any) -> list[str]:
+        names = ("items",) if "items" in result else ("conversations", "ratings")
+        sentences = [f"New {' and '.join(f'{name}: {result.get(name, 0)}' for name in names)}."]
         if n := job.n_skipped:
             sentences.append(plural(n, "1 record was skipped.", "%(n)d records were skipped.") % {"n": n})
         return sentences
