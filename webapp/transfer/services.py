@@ -227,7 +227,7 @@ def _turns_store(records: Mapping[uuid.UUID, Record]) -> None:
             trace = _copied(json.dumps(steps)) if (steps := record.traces.get(i)) else "[]"
             lines.write(f"{pk}\t{i}\t{turn.speaker}\t{_copied(turn.text)}\t{turn.vote}\t{trace}{constants}\n")
     lines.seek(0)
-    columns = ", ".join(map(connection.ops.quote_name, (*_TURN_COLUMNS, *others)))
+    columns = ", ".join(connection.ops.quote_name(name) for name in (*_TURN_COLUMNS, *others) if name)
     table = connection.ops.quote_name(Turn._meta.db_table)
     with connection.cursor() as cursor:
         cursor.copy_expert(f"COPY {table} ({columns}) FROM STDIN", lines)

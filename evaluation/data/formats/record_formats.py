@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeGuard
 
 from chatbots import Turn
 from chatbots.registry import C, Registry
@@ -294,7 +294,7 @@ PERSONAL = re.compile(r"(^|_)(ip|hash|hashed|country|state|city|header|user|emai
 def source_fields(data: Data) -> dict[str, str | int | float | bool]:
     """Return the single values of a record and of its first message, which an import drops by default."""
     lists = (unpacked(value) for value in data.values())
-    first = next((value[0] for value in lists if isinstance(value, list) and value and is_object(value[0])), {})
+    first: Data = next((value[0] for value in lists if isinstance(value, list) and value and is_object(value[0])), {})
     nested = {
         f"{key}_{name}": value
         for key, inner in (*data.items(), *first.items())
@@ -312,7 +312,7 @@ def source_fields(data: Data) -> dict[str, str | int | float | bool]:
     }
 
 
-def is_object(value: Any) -> bool:
+def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
     """Return True for a JSON object."""
     return isinstance(value, Mapping)
 

@@ -121,7 +121,9 @@ def import_file(request: HttpRequest, name: str) -> HttpResponse:
             error = refused.message
         else:
             if data is not None and data.get("save_as", "").strip():
-                mapping_save(data["save_as"].strip(), replace(mapping, columns=columns and columns.chosen()))
+                mapping_save(
+                    data["save_as"].strip(), replace(mapping, columns=columns.chosen() if columns is not None else None)
+                )
             return redirect("dashboard:job", job.kind, job.pk)
     is_wrong = bool(error or (columns and columns.errors) or (form and form.errors))
     return page(

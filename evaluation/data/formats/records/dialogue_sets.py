@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 from evaluation.data.formats.base import BadRecord, Record, RecordRating
 from evaluation.data.formats.messages import Message, read_messages, split_transcript, unpacked
@@ -84,7 +84,7 @@ class OpenAssistantTrees(RecordFormat):
     name = "oasst_tree"
     title = "OpenAssistant trees"
     loses = "labels, languages, ranks, deleted messages; shared beginnings are repeated in each path"
-    needs = ("message_tree_id|tree_state|prompt",)
+    needs: ClassVar[tuple[str, ...]] = ("message_tree_id|tree_state|prompt",)
 
     def recognises(self, data: Data) -> bool:
         prompt = data.get("prompt")
@@ -218,7 +218,7 @@ class DstcReplies(RecordFormat):
         if _has(value):
             ratings = [rating_of(entry, first_name(entry, RATER_KEYS)) for entry in value]
         elif is_object(value):
-            ratings = [*(ratings_by_question(value) or [rating_of(value)])]
+            ratings = [*ratings_by_question(value)] or [rating_of(value)]
         else:
             values = value if isinstance(value, list) else [value]
             ratings = [rating_of({"overall" if key == "gold_score" else "score": entry}) for entry in values]
@@ -245,7 +245,7 @@ class DstcLogs(RecordFormat):
         for number, turn in enumerate(turns):
             if is_object(turn.get("output")):
                 heard = turn.get("input") or {}
-                guess = (heard.get("live") or {}).get("asr-hyps") or ({},)
+                guess: Any = (heard.get("live") or {}).get("asr-hyps") or ({},)
                 said.append(Message("bot", str(turn["output"].get("transcript", ""))))
                 said.append(Message("human", str(turn.get("transcription") or guess[0].get("asr-hyp", ""))))
             elif "utterance" in turn:
@@ -253,7 +253,8 @@ class DstcLogs(RecordFormat):
             else:
                 said.append(Message(("human", "bot")[number % 2], str(turn.get("text", turn.get("transcription", "")))))
         feedback = data.get("feedback") or {}
-        rating = rating_of(feedback.get("questionnaire") if is_object(feedback.get("questionnaire")) else feedback)
+        questionnaire = feedback.get("questionnaire")
+        rating = rating_of(questionnaire if is_object(questionnaire) else feedback)
         yield reading.conversation(said, data, ratings=[rating] if rating else [])
 
 

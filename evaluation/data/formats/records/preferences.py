@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from evaluation.data.formats.base import BadRecord, Record, RecordRating
 from evaluation.data.formats.messages import Message, is_message_list, read_messages, split_transcript, unpacked
@@ -124,7 +124,7 @@ class ArenaBattles(PairFormat):
     name = "arena"
     title = "Chatbot Arena battles"
     loses = "votes without texts (confab.rank reads them), categories, moderation labels, times"
-    needs = ("model_a", "model_b", "winner|winner_model_a|conversation_a|response_a")
+    needs: ClassVar[tuple[str, ...]] = ("model_a", "model_b", "winner|winner_model_a|conversation_a|response_a")
 
     def recognises(self, data: Data) -> bool:
         return super().recognises(data) and not _is_mt_bench(data)
@@ -193,7 +193,7 @@ class MtBenchJudgments(ArenaBattles):
         winner = data.get("winner", data.get("g1_winner"))
         # A judge compares a reply with those of several models, so the pair is part of the id.
         item = f"{data['question_id']}/{models[0]}/{models[1]}"
-        return Preference(item, *models, _winner(winner), self._rater(data))
+        return Preference(item, models[0], models[1], _winner(winner), self._rater(data))
 
     def _rater(self, data: Data) -> str:
         judge = data["judge"]
