@@ -229,7 +229,7 @@ def start_study(*, form: StartForm, token: str, user: Any, url: str) -> tuple[St
         Refused, ValuesError: nothing is stored.
     """
     author, aim = user.get_username(), form.cleaned_data["aim"]
-    texts = {name: form.cleaned_data[name] for name in ("organisation", "contact")}
+    texts: dict[str, Any] = {name: form.cleaned_data[name] for name in ("organisation", "contact")}
     try:
         with transaction.atomic():
             # The unique key makes a repeated submission wait for the first one.
@@ -257,7 +257,7 @@ def start_study(*, form: StartForm, token: str, user: Any, url: str) -> tuple[St
     return study, True
 
 
-def _judging_study(source: str, author: str, texts: Mapping[str, str]) -> Study:
+def _judging_study(source: str, author: str, texts: Mapping[str, Any]) -> Study:
     """Make the study that judges the conversations of a study or a run."""
     kind, _colon, name = source.partition(":")
     if kind == "run":

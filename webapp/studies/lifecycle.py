@@ -258,7 +258,12 @@ def draft_create(
         ValuesError: the study cannot be made, with the reasons.
     """
     example = study_example(protocol, language)
-    own = {"key": key or study_key_free(name, RESERVED_KEYS), "name": name[:200], "bots": tuple(bots), "items": ()}
+    own: dict[str, Any] = {
+        "key": key or study_key_free(name, RESERVED_KEYS),
+        "name": name[:200],
+        "bots": tuple(bots),
+        "items": (),
+    }
     # A form that the researcher adds stands alone unless they choose otherwise.
     own["texts"] = example.texts.model_copy(update={"consent_layout": "form", **texts})
     return study_import(file=example.model_copy(update=own), author=author).study
@@ -296,7 +301,7 @@ def judging_study_create(
         source = {"conversations_of": of_study, "conversations_run": of_run}
         source |= {"conversations_chosen": tuple(map(str, chats))}
         sections = {"marking": file.marking.model_copy(update=source)}
-    own = {"key": study_key_free(name, RESERVED_KEYS), "name": name[:200], "bots": (), "items": ()}
+    own: dict[str, Any] = {"key": study_key_free(name, RESERVED_KEYS), "name": name[:200], "bots": (), "items": ()}
     own["texts"] = file.texts.model_copy(update=texts)
     return study_import(file=file.model_copy(update={**own, **sections}), author=author).study
 

@@ -50,6 +50,7 @@ _JOBS: dict[str, tuple[dict[str, Any], Any, str]] = {
     "realism": ({}, {"verdict": {"sentence": "Told apart.", "change": ""}}, "Told apart."),
     "benchmark": ({"title": "FED"}, {"n_items": 9, "metrics": [{"metric": "bleu"}]}, "1 metric was compared.*9 items"),
     "results": ({"part": "answers"}, {"any": [1]}, "part “answers” of the results is computed"),
+    "redaction": ({}, {"texts": 2}, "2 texts were searched."),
     "flags": ({}, {"n_tasks": 7}, "flags of 7 tasks"),
     "order": ({}, {"n_ratings": 8}, "The ranking uses 8 ratings."),
     "report": ({}, {"n_ratings": 1, "past": {}}, "The report covers 1 rating."),

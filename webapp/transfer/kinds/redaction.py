@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from django.utils.translation import gettext_lazy as _
 
 from chatbots.validation import InputModel
 from webapp.core.errors import Refused
+from webapp.core.language import plural
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import Job
 from webapp.transfer.exporters.base import ExportOptions, exporter_counts
@@ -42,3 +44,7 @@ class RedactionSearch(JobKind[Job, InputModel]):
         review = texts_search(study=study, report=report)
         work.beat(n_rows, max(n_rows, 1), now=True)
         return {"texts": review.n_texts}
+
+    def describe_result(self, job: Job, result: Any) -> list[str]:
+        n = result["texts"]
+        return [plural(n, "1 text was searched.", "%(n)d texts were searched.") % {"n": n}]
