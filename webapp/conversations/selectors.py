@@ -204,7 +204,8 @@ def scripted_chats(study: Study, n: int) -> list[Conversation]:
     chats = Conversation.objects.filter(study=study, is_synthetic=True, state=Conversation.State.COMPLETED)
     newest = list(chats.select_related("bot").order_by("-created_at")[:n])
     for chat in newest:
-        chat.first_turns = list(chat.turns.exclude(text="").order_by("index")[:_TURNS_SHOWN])  # type: ignore[attr-defined]
+        first_turns = chat.turns.exclude(text="").order_by("index")[:_TURNS_SHOWN]
+        chat.first_turns = list(first_turns)  # type: ignore[attr-defined]
     return newest
 
 

@@ -117,7 +117,8 @@ def render_guide(name: str) -> GuidePage:
     html = _PARSER.renderer.render(tokens, _PARSER.options, env)
     scroller = '<div class="table-scroll" tabindex="0">'
     html = html.replace("<table", f"{scroller}<table").replace("</table>", "</table></div>")
-    return GuidePage(name, title, mark_safe(html.replace("<pre>", '<pre tabindex="0">')), tuple(anchors))  # noqa: S308  ours
+    html = html.replace("<pre>", '<pre tabindex="0">')
+    return GuidePage(name, title, mark_safe(html), tuple(anchors))  # noqa: S308  our own files
 
 
 def _read(file: Path) -> str:

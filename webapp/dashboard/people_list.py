@@ -405,7 +405,7 @@ class PeopleReader:
         )
 
     def _timeline(self, visit: Submission, row: PersonRow, chats: Sequence[Conversation]) -> list[VisitEvent]:
-        """Return what the participant did in a visit, in order of time."""
+        """Return the events of a participant's visit, in order of time."""
         events = [VisitEvent(visit.began_at, "Started the task")]
         titles = {bot.bot_id: bot.title for bot in self.bots.values()}
         for chat in chats:

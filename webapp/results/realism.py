@@ -110,7 +110,7 @@ class SimulationPlan:
 
 
 def simulation_plan(study: Study) -> SimulationPlan:
-    """Return what a simulation of a study needs and can answer."""
+    """Return the questions that a simulation of the study can answer, and what it still needs."""
     from evaluation.hybrid.rivals import FEWEST_BOTS
     from evaluation.simulation.realism.compare import FEWEST_CHATS
     from evaluation.simulation.simulated_chats import DEFAULT_EXCHANGES

@@ -103,7 +103,7 @@ NATIVE = "Confab's JSON Lines"
 
 @dataclass(frozen=True, slots=True)
 class RecordInspection:
-    """What a pass over a whole file recognises.
+    """Formats and fields recognised in one pass over a file.
 
     Attributes:
         formats: number of records by format.

@@ -177,7 +177,7 @@ def _say_cost(plan: Plan) -> str:
 
 
 def _missing(plan: Plan, rehearsal: Job | None) -> list[ChecklistFinding]:
-    """Return what keeps the study closed; the rehearsal and the test have their own lines on the page."""
+    """Return the problems that keep the study closed; rehearsal and test have their own lines on the page."""
     missing = stops(findings_of(plan))
     is_under_way = rehearsal is None or not rehearsal.is_over
     return [finding for finding in missing if finding.step != "walk" or not is_under_way]

@@ -147,7 +147,7 @@ def done_page(
 
 
 def _host_message(study: Study, ending: TaskEnding, chat: Conversation | None) -> dict[str, Any]:
-    """Return what a page that frames the study is told at the end; never the participant's token."""
+    """Return the last message to a page that frames the study; it never contains the participant's token."""
     participant = ending.task.participant
     parameters = study.values.recruitment.parameters if participant.platform == "panel" else ()
     return {

@@ -213,7 +213,8 @@ _LABEL = (
 )
 _ID_VALUE = r"[A-Z]{0,3}[-/]?\d[\dA-Z]*(?:[-/.]\d[\dA-Z]*)*(?: \d{2,}[A-Z]?(?!\w|[.,]\d))*"
 _LABELLED = re.compile(
-    rf"(?<!\w){_LABEL}(?:\s{{1,3}}(?:is|was|ist|war|lautet|no\.?|number|nr\.?|nummer)){{0,3}}{_GAP}[:#=]?{_GAP}({_ID_VALUE})(?!\w)",
+    rf"(?<!\w){_LABEL}(?:\s{{1,3}}(?:is|was|ist|war|lautet|no\.?|number|nr\.?|nummer)){{0,3}}"
+    rf"{_GAP}[:#=]?{_GAP}({_ID_VALUE})(?!\w)",
     re.I,
 )
 
