@@ -19,6 +19,7 @@ FOLDER = INSTALLATION_ROOT / "docs" if IS_CHECKOUT else Path(__file__).parent / 
 FIRST = "guide/start"
 _PLACES = {
     "guide/start": "benchmark_published job jobs study_new_file",
+    "guide/start#from-nothing-to-a-link": "start study_first",
     "guide/reading#the-tour": "home tour",
     "guide/reading#read-conversations": "bot_imported run_conversations study_conversations conversation",
     "guide/reading#star-tag-annotate-and-compare-conversations": "side_by_side",
@@ -40,7 +41,7 @@ _PLACES = {
     "guide/bots": "bots bot general",
     "guide/bots#add-a-bot-in-the-browser": "bot_new bot_edit",
     "guide/simulated_participants": "simulate study_simulated",
-    "guide/publishing": "study_redaction",
+    "guide/publishing#2-personal-data-in-texts": "study_redaction",
     "guide/publishing#1-the-datasheet": "study_datasheet",
     "guide/operating#the-page-system": "system",
     "guide/operating#alerts": "alerts",
@@ -52,7 +53,8 @@ _PLACES = {
     "background/intervals#models-by-a-formula": "study_why",
     "background/results#metrics-of-single-replies": "benchmark benchmark_cell",
     "reference/metrics": "metrics",
-    "reference/data_formats": "imports import_file study_items",
+    "guide/importing": "imports import_file",
+    "reference/data_formats": "study_items",
     "reference/commands": "runs run",
 }
 GUIDE_OF = {route: guide for guide, routes in _PLACES.items() for route in routes.split()}
