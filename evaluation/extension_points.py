@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from chatbots.extension_points import ExtensionPoint
 from evaluation.data.formats.base import FileFormat, formats, register_format
+from evaluation.data.formats.record_formats import RecordFormat, record_formats, register_record_format
 from evaluation.metrics.base import ConfiguredMetric, Metric
 from evaluation.metrics.registry import metric_kinds, metrics, register_metric
 from evaluation.training.config import learned_metrics, register_learned
@@ -21,4 +22,11 @@ EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
     ),
     ExtensionPoint("a trained metric", "evaluation/training/metrics", register_learned, LearnedMetric, learned_metrics),
     ExtensionPoint("an imported file format", "evaluation/data/formats", register_format, FileFormat, formats),
+    ExtensionPoint(
+        "a format of JSON records",
+        "evaluation/data/formats/records",
+        register_record_format,
+        RecordFormat,
+        record_formats,
+    ),
 )

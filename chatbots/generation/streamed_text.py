@@ -56,7 +56,7 @@ class _Units:
             mark, is_last = match["mark"] or match["greek"], match.end() == len(text)
             # Marks of scripts without spaces, and of Indic scripts, need no space after them.
             needs_blank = mark.isascii()
-            if growing and needs_blank and is_last:
+            if growing and is_last and (needs_blank or match["emoji"]):
                 break
             if needs_blank and not (is_last or text[match.end()].isspace() or match["emoji"]):
                 continue

@@ -410,6 +410,7 @@ def test_pieces_pass_until_a_sentence_is_whole_and_then_wait_for_the_next():
 
 @example(given_pieces=["B! 😊", " a"], cut=True)
 @example(given_pieces=["3.", "5 a"], cut=True)
+@example(given_pieces=["1", "؟", "😊", "1"], cut=True)
 @given(given_pieces=st.lists(st.text(alphabet='aB .!?\n1"。؟😊', max_size=6), max_size=12), cut=st.booleans())
 def test_pieces_joined_are_the_whole_sentences(given_pieces, cut):
     stream = SentencePieces()

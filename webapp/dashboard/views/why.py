@@ -122,12 +122,12 @@ def _section(
         FoldedSection, name, title, question=question, is_open=is_open, formula_form=formula if is_open else None
     )
     key = first.with_part(_result_of(name))
+    if name == "formula" and not is_open:
+        return build_fold("Fit a model with your own formula, such as the rating by bot and number of words.")
     if not is_open:
         try:
             return build_fold(_conclusion(key, name, key.state.digest, bots))
         except LookupError:
-            if name == "formula":
-                return build_fold("Fit a model with your own formula, such as the rating by bot and number of words.")
             shown = shown_result(request, key)
             if shown.frame is None:
                 return build_fold(_PENDING[(shown.waiting or {}).get("failed", False)], waiting=shown.waiting)
