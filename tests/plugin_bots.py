@@ -168,7 +168,8 @@ class HeldEliza(ElizaBot):
 
     name = "test-held"
     title = "Held"
-    HELD_AFTER = 300
+    capacity = 32
+    HELD_AFTER = 300  # beyond a batch of 32 conversations of 8 turns, which is stored, and within the next
     n_replies = 0
 
     def answer(self, contexts: Sequence[Conversation]) -> list[str]:
