@@ -9,6 +9,7 @@
     confab.realism(study, confab.simulate(["eliza"], "retrieval", people=study)).summary()
     study.metrics(["question", "sentiment"])
     confab.compare(study, "quality")
+    confab.when_to_stop(study, "quality").summary()
     confab.powered(study, "words", "words_user").sentence
     confab.models(study), confab.raters(study), confab.agreement(study)
     confab.model(study, "quality ~ bot * scenario + (1|rater) + (1|item)", kind="ordinal")
@@ -45,7 +46,7 @@ from evaluation.agreement.llm_judge import judge_pairs
 from evaluation.agreement.metric_agreement import judge
 from evaluation.analysis.pairwise_preference import rank
 from evaluation.data.loading import read
-from evaluation.data.study import Study, agreement, compare, model, models, raters, vectors_kept_in
+from evaluation.data.study import Study, agreement, compare, model, models, raters, vectors_kept_in, when_to_stop
 from evaluation.hybrid.notebook import hybrid, powered
 from evaluation.metrics.registry import configured_metrics, metrics
 from evaluation.remote import connect
@@ -75,6 +76,7 @@ __all__ = [
     "realism",
     "selfplay",
     "simulate",
+    "when_to_stop",
 ]
 
 batches_made_exact()

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from evaluation.analysis.formula_model import FormulaModel, Kind
     from evaluation.analysis.raters import RaterAnalysis
     from evaluation.analysis.rating_models import RatingModels
+    from evaluation.analysis.stopping import StoppingOutlook
     from evaluation.metrics.base import MetricTable
     from evaluation.plots.svg import Plot
 
@@ -398,6 +399,27 @@ def compare(
     from evaluation.analysis.levels import check_level
 
     return compared(replace(rated(study), level=check_level(level)), target, smallest=smallest)
+
+
+def when_to_stop(
+    study: Study, target: Target = None, *, smallest: float | None = None, level: float | None = None
+) -> StoppingOutlook:
+    """Forecast how many more participants decide the undecided pairs of bots.
+
+    The result is the line on the pages of a study that is collecting, with a range for every pair.
+
+    Args:
+        target: one or more questions (averaged); None for the ranking criterion.
+        smallest: as in `compare`; bots whose difference is certainly smaller are decided, too.
+        level: as in `compare`.
+
+    Raises:
+        ValueError: without ratings, or for an unknown question.
+    """
+    from evaluation.analysis.levels import check_level
+    from evaluation.analysis.stopping import stopping_outlook
+
+    return stopping_outlook(replace(rated(study, target), level=check_level(level)), smallest=smallest)
 
 
 def models(

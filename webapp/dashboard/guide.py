@@ -18,7 +18,6 @@ FOLDER = INSTALLATION_ROOT / "docs" if IS_CHECKOUT else Path(__file__).parent / 
 """The documentation; `setup.py` copies its pages into the wheel."""
 FIRST = "guide/start"
 _PLACES = {
-    "guide/start": "benchmark_published job jobs study_new_file",
     "guide/start#from-nothing-to-a-link": "start study_first",
     "guide/reading#the-tour": "home tour",
     "guide/reading#read-conversations": "bot_imported run_conversations study_conversations conversation",
@@ -30,7 +29,7 @@ _PLACES = {
     "guide/studies": "studies study",
     "guide/studies#study-protocols": "study_new",
     "guide/studies#while-a-study-collects": "study_people study_console study_person",
-    "guide/studies#a-study-as-a-file": "study_file_upload study_gold",
+    "guide/studies#a-study-as-a-file": "study_file_upload study_gold study_new_file",
     "guide/studies#versions-and-fixed-settings": "study_versions study_build study_delete",
     "guide/studies#erasing-a-participant": "study_person_erase",
     "guide/studies#questions-before-and-after-the-task": "questions",
@@ -43,6 +42,7 @@ _PLACES = {
     "guide/simulated_participants": "simulate study_simulated",
     "guide/publishing#2-personal-data-in-texts": "study_redaction",
     "guide/publishing#1-the-datasheet": "study_datasheet",
+    "guide/operating#the-page-jobs": "job jobs",
     "guide/operating#the-page-system": "system",
     "guide/operating#alerts": "alerts",
     "guide/production#rights": "people settings tokens secrets person_change",
@@ -52,6 +52,7 @@ _PLACES = {
     "background/hybrid_metric": "study_prediction runs_compare",
     "background/intervals#models-by-a-formula": "study_why",
     "background/results#metrics-of-single-replies": "benchmark benchmark_cell",
+    "background/results#published-results": "benchmark_published",
     "reference/metrics": "metrics",
     "guide/importing": "imports import_file",
     "reference/data_formats": "study_items",

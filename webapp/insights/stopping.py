@@ -11,19 +11,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from evaluation.findings import reason_read
-from evaluation.stats.stopping import FEW_RATERS, FEWEST_RATERS, SHARED_ITEMS, round_people
-from webapp.core.language import plural
+from evaluation.analysis.stopping import decided_sentence, is_in_reach, next_sentences
+from evaluation.stats.stopping import round_people
 from webapp.insights.live_progress import completed_tasks, tasks_per_hour
-from webapp.insights.narrative import phrases
 from webapp.insights.study_plan import cost_of
 from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.models import OrderState, Study
 from webapp.studies.recruitment.completion import money_about
-
-IN_REACH = 400
-"""Further people up to which a range is written as a plan; twice the people so far, if that is more."""
-_NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +70,10 @@ def stopping_line(study: Study, state: OrderState | None, *, now: datetime) -> S
     cost = cost_of(study)
     numbers = _cost_and_hours(study, forecast, rates)
     n_left = max(0, round((cost.n - n_done) / per_person)) if cost.n else None
-    n_open = forecast["n_pairs"] - forecast["n_decided"]
     return StoppingLine(
-        lead=_decided_sentence(forecast["n_decided"], forecast["n_pairs"]),
-        rest=_rest(forecast, n_open, n_left, _in_brackets(numbers, cost.currency)),
-        tone="info" if n_open else "good",
+        lead=decided_sentence(forecast),
+        rest=next_sentences(forecast, brackets=_in_brackets(numbers, cost.currency), n_left=n_left),
+        tone="info" if forecast["n_decided"] < forecast["n_pairs"] else "good",
         forecast=forecast,
         n_ratings=state.n_ratings,
         made_at=state.made_at,
@@ -102,52 +95,6 @@ def _cost_and_hours(study: Study, forecast: Mapping[str, Any], rates: _Rates) ->
     if rates.people_per_hour:
         numbers |= {"hours_low": low / rates.people_per_hour, "hours_high": high / rates.people_per_hour}
     return numbers
-
-
-def _decided_sentence(n_decided: int, n_pairs: int) -> str:
-    if n_decided == n_pairs:
-        return "The pair is decided." if n_pairs == 1 else f"All {n_pairs} pairs are decided."
-    are = plural(n_pairs, "pair is decided.", "pairs are decided.")
-    return f"{n_decided} of {n_pairs} {are}"
-
-
-def _rest(forecast: Mapping[str, Any], n_open: int, n_left: int | None, brackets: str) -> str:
-    """Compose everything after the number of decided pairs."""
-    if not n_open:
-        return "More people will hardly change this, so you can close the study."
-    reason = None if forecast["reason"] is None else reason_read(forecast["reason"])
-    if reason is not None and reason.code == FEW_RATERS.code:
-        return (
-            f"Confab forecasts when to stop once every bot has {FEWEST_RATERS} raters; the fewest now are "
-            f"{forecast['fewest_raters']}."
-        )
-    if reason is not None and reason.code == SHARED_ITEMS.code:
-        return "There is no forecast, because several people rate the same items: more people alone may not help."
-    sentences = [_next_sentence(forecast, n_open, brackets)]
-    if forecast["n_later"]:
-        sentences.append(f"Deciding all {_number(n_open)} takes more than {forecast['later_more_than']:,}.")
-    if n_left is not None:
-        sentences.append(f"The plan has {phrases.people_text(n_left)} left.")
-    return " ".join(sentences)
-
-
-def is_in_reach(forecast: Mapping[str, Any]) -> bool:
-    """Return True if the next range ends at a number of people that a study may still recruit."""
-    high = forecast["next_high"]
-    return high is not None and high <= max(IN_REACH, 2 * forecast["n_people"])
-
-
-def _next_sentence(forecast: Mapping[str, Any], n_open: int, brackets: str) -> str:
-    n_next, low, high = forecast["n_next"], forecast["next_low"], forecast["next_high"]
-    which = "the last one" if n_open == 1 else f"{_number(n_next)} more"
-    if is_in_reach(forecast):
-        return f"{low:,} to {max(high, low + 1):,} more people{brackets} should decide {which}."
-    most = "far more" if high is None else f"up to {high:,}"
-    return f"{phrases.people_text(low).replace(' ', ' more ')} will not decide {which}; it may take {most}."
-
-
-def _number(n: int) -> str:
-    return _NUMBERS[n] if n < len(_NUMBERS) else str(n)
 
 
 def _in_brackets(numbers: Mapping[str, float], currency: str) -> str:

@@ -305,6 +305,16 @@ def test_bots_are_compared_as_on_the_pages(file: Path) -> None:
         confab.compare(confab.selfplay("parrot", conversations=1, turns=2))
 
 
+def test_when_to_stop_says_why_there_is_no_forecast(file: Path) -> None:
+    unknown = confab.when_to_stop(confab.read(file))
+    assert unknown.sentence.startswith("No two bots can be compared: the scale is unknown")
+    few = confab.when_to_stop(confab.read(file, scale=(1, 7)))
+    assert few.summary().endswith("once every bot has 10 raters; the fewest now are 6.")
+    assert (few.to_json()["n_pairs"], few.to_json()["pairs"]) == (6, [])
+    one_bot = confab.read(file, scale=(1, 7)).where(bots=["bot-0"])
+    assert confab.when_to_stop(one_bot).sentence == "No two bots can be compared: there is one bot."
+
+
 def test_self_play_is_a_study_and_the_same_again(file: Path) -> None:
     played = confab.selfplay(["parrot", "eliza"], conversations=3, turns=4, seed=5)
     assert repr(played) == "Study self-play of parrot, eliza: 6 conversations with 2 bots"

@@ -1,7 +1,10 @@
 """When to stop: one line on Overview, People and Leaderboard, the same in the API and in the command."""
 
 import json
+import re
 from datetime import timedelta
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +13,7 @@ from django.core.management import call_command
 from django.test import Client
 from django.urls import reverse
 
+import confab
 from tests.builders import make_conversation, make_rating, make_study
 from tests.webapp.api.programs import Program
 from webapp.core.rights import Right
@@ -17,6 +21,7 @@ from webapp.insights.live_progress import now_rounded
 from webapp.insights.stopping import StoppingLine, stopping_line
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job
+from webapp.ratings.selectors import study_ratings
 from webapp.studies.models import OrderState, Study, Task
 
 pytestmark = pytest.mark.django_db
@@ -90,6 +95,29 @@ def test_three_pages_the_api_and_the_command_say_the_same(staff: Client, capsys:
     call_command("list_studies", "--json")
     [listed] = json.loads(capsys.readouterr().out)
     assert listed["when_to_stop"] == line.text
+
+
+def test_a_notebook_forecasts_the_same_from_the_exported_study(staff: Client, tmp_path: Path) -> None:
+    study = make_study("s", bots=["parrot", "eliza", "generic"])
+    rate(study, 12, parrot=3, eliza=4, generic=7)
+    lines(staff, study)
+    state = look(study)
+    call_command("export", "--study", "s", "--what", "package", "--output", str(tmp_path / "s.zip"), stdout=StringIO())
+    read = confab.read(tmp_path / "s.zip")
+    outlook = confab.when_to_stop(read, level=study_ratings(study).level)
+    assert outlook.to_json() == state.found["forecast"]
+    line = stopping_line(study, state, now=now_rounded())
+    assert line is not None
+    usual = re.sub(r" \([^)]*\)", "", line.text)  # without hours, which only the server knows
+    assert outlook.sentence == usual
+    summary = outlook.summary()
+    assert summary.startswith(usual)
+    assert all(pair["a"] in summary and f"{pair['low']:,}" in summary for pair in state.found["forecast"]["pairs"])
+    assert 0 < len(outlook.forecast.pairs) < 3
+    other = confab.when_to_stop(read, "fluency", smallest=3).forecast
+    assert other.n_decided == other.n_pairs == 3, "all answers are alike, and so within three points"
+    with pytest.raises(ValueError, match="beauty"):
+        confab.when_to_stop(read, "beauty")
 
 
 def test_the_line_is_of_the_usual_view_and_of_people_alone(staff: Client) -> None:
