@@ -17,6 +17,7 @@
     fit = confab.hybrid(study, selfplay=played)
     confab.rank("pairs.csv").plot()
     confab.judge("judged_replies.jsonl.gz", ["bleu", "semantic_similarity"])["bleu"].to_json()
+    confab.score_replies("judged_replies.jsonl.gz", ["bleu"]).disagreements("bleu")[:10]
     confab.judge_pairs("pairs.jsonl", model="path/to/a/model", max_requests=200).to_json()
     confab.judges("judged_replies.jsonl.gz", ["my_judge"], question="overall").sentences
     confab.connect("https://confab.example.org", token).study("everyday-talk")
@@ -44,6 +45,7 @@ from evaluation.agreement.combination import combine
 from evaluation.agreement.judges.comparison import judges
 from evaluation.agreement.llm_judge import judge_pairs
 from evaluation.agreement.metric_agreement import judge
+from evaluation.agreement.reply_scores import score_replies
 from evaluation.analysis.pairwise_preference import rank
 from evaluation.data.loading import read
 from evaluation.data.study import Study, agreement, compare, model, models, raters, vectors_kept_in, when_to_stop
@@ -74,6 +76,7 @@ __all__ = [
     "raters",
     "read",
     "realism",
+    "score_replies",
     "selfplay",
     "simulate",
     "when_to_stop",

@@ -209,13 +209,13 @@ class HumanScores:
         sources = set(self.sources)
         return str(sources.pop()) if len(sources) == 1 else ""
 
-    def cells(
-        self, values: np.ndarray, has_text: np.ndarray, lacking: Sequence[str | None], sign: float = 1.0
-    ) -> AgreementCells:
-        """Correlate a column's scores with human scores, overall and by group.
+    def exclusions(self, values: np.ndarray, has_text: np.ndarray, lacking: Sequence[str | None]) -> np.ndarray:
+        """Return the reason why each item is not compared, (N,); empty if it is.
 
         Args:
-            sign: −1 if lower scores are better, for comparisons of systems.
+            values: (N,) a column's scores.
+            has_text: (N,) False for blank replies.
+            lacking: the metric's reason for each missing score.
         """
         reasons = np.full(len(self.items), "", dtype=object)
         for k, reason in enumerate(lacking):
@@ -227,6 +227,17 @@ class HumanScores:
                 reasons[k] = BLANK
             elif not np.isfinite(values[k]):
                 reasons[k] = reason or METRIC_UNDEFINED
+        return reasons
+
+    def cells(
+        self, values: np.ndarray, has_text: np.ndarray, lacking: Sequence[str | None], sign: float = 1.0
+    ) -> AgreementCells:
+        """Correlate a column's scores with human scores, overall and by group.
+
+        Args:
+            sign: −1 if lower scores are better, for comparisons of systems.
+        """
+        reasons = self.exclusions(values, has_text, lacking)
         everything = np.ones(len(self.items), dtype=bool)
         pooled = self._cells(values, reasons, everything, sign)
         pooled.pooled.skipped.update(self.skipped)

@@ -127,6 +127,13 @@ def judgements_read(path: Path) -> JudgedReplies:
     return judgements_of(judged_lines(path))
 
 
+def read_judgements(judgements: JudgedReplies | JudgementSource | Path | str) -> JudgedReplies:
+    """Return rated items as they are, read from a file, or from a study."""
+    if isinstance(judgements, str | Path):
+        return judgements_read(Path(judgements))
+    return judgements if isinstance(judgements, JudgedReplies) else judgements.judged
+
+
 def judgements_of(parsed_lines: Iterable[JudgedItem | JudgedLine | Skipped]) -> JudgedReplies:
     """Keep the first item of each id and model; count the others."""
     items: dict[tuple[str, str], JudgedItem] = {}
@@ -177,6 +184,7 @@ class MetricAgreement:
         best_rater: main column compared with each rater alone, if requested.
         lines: the first excluded lines of the file, with the reasons.
         signs: by column −1 if lower scores are better, otherwise 1.
+        reasons: by column, why each item is not compared; empty if it is.
         system_tests: by data set, soft pairwise accuracy compared with that of another column, if requested.
     """
 
@@ -192,6 +200,7 @@ class MetricAgreement:
     best_rater: dict[str, Any] | None = None
     lines: tuple[str, ...] = ()
     signs: dict[str, float] = field(default_factory=dict)
+    reasons: dict[str, list[str]] = field(default_factory=dict)
     system_tests: dict[str, SystemComparison] = field(default_factory=dict)
 
     @property
@@ -264,10 +273,7 @@ def judge(
         UnknownName: for an unknown name; the message suggests the nearest ones.
         ValueError: if the target is not rated, or the column to compare with cannot be computed here.
     """
-    if isinstance(judgements, str | Path):
-        judgements = judgements_read(Path(judgements))
-    elif not isinstance(judgements, JudgedReplies):
-        judgements = judgements.judged
+    judgements = read_judgements(judgements)
     target = judgements.target(target)
     chosen = {(metric if isinstance(metric, str) else metric.name): metric_and_columns(metric) for metric in metrics}
     shared = shared or TextCache()
@@ -427,6 +433,10 @@ def _judged(
             by_length=length_bias([item.response for item in items], next(iter(scores.values())), human_scores.means),
             source=human_scores.only_source,
             signs=signs,
+            reasons={
+                column: human_scores.exclusions(values, has_text, lacking[column]).tolist()
+                for column, values in scores.items()
+            },
             remarks={
                 **(metric.remarks(scores) if isinstance(metric, ReplyMetric) else {}),
                 **({PARTLY_BEYOND: human_scores.n_partly_beyond} if human_scores.n_partly_beyond else {}),

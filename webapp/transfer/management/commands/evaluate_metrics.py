@@ -3,6 +3,7 @@
 With `--against COLUMN` each metric is also compared with another one on the same replies: the gain in agreement with
 its interval. If a study's participants compare two replies or chats, each metric chooses the one with the better score,
 and its choices are listed next to theirs; `--judged FILE.csv` adds a judge's. `--target DIMENSION` selects the rating.
+`--scores FILE` also writes the scores of each reply.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.management.base import CommandError
 
 from chatbots.text import quote
+from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.jobs.management.command_line import reply_bar, scoring_arguments, study_named
 from webapp.jobs.management.commands.selfplay import split_names
@@ -22,9 +24,11 @@ from webapp.jobs.selectors.metrics import language_name
 from webapp.ratings.paired_comparisons import study_judged, study_judgements, study_pair_chats, study_pair_items
 from webapp.ratings.services import without_argument, without_option
 from webapp.studies.protocols.base import get_protocol
+from webapp.transfer.exporters.base import ExportColumn
+from webapp.transfer.writers import FORMATS, Format, write_file
 
 if TYPE_CHECKING:
-    from evaluation.agreement.metric_agreement import JudgedReplies
+    from evaluation.agreement.metric_agreement import JudgedReplies, MetricAgreement
     from evaluation.data.items import ChatPair, ReplyItem
     from webapp.studies.models import Study
 
@@ -67,6 +71,12 @@ class Command(ConfabCommand):
                 "also print the best correlation with any single rater, as in PONE's paper, and Human (mean) and (max)"
             ),
         )
+        parser.add_argument(
+            "--scores",
+            type=Path,
+            metavar="FILE",
+            help="also write the scores of each reply to this .csv, .jsonl or .parquet file",
+        )
         without_argument(parser)
         parser.add_argument("--include-synthetic", action="store_true")
         scoring_arguments(
@@ -83,9 +93,12 @@ class Command(ConfabCommand):
         metric_names = split_names(options["metrics"])
         if not metric_names:
             raise Usage("--metrics is empty; name at least one metric")
+        scores_format = None if options["scores"] is None else _scores_format(options["scores"])
         if options["study"] is not None and get_protocol(study := study_named(options["study"])).compares_pairs:
-            if options["against"] or options["max_over_raters"]:
-                raise Usage("--against and --max-over-raters need scores of single replies; this study compares pairs")
+            if options["against"] or options["max_over_raters"] or scores_format:
+                raise Usage(
+                    "--against, --max-over-raters and --scores need scores of single replies; this study compares pairs"
+                )
             return self._compare_choices(study, metric_names, options)
         if options["judged"] is not None:
             raise Usage("--judged needs a --study in which participants compare two replies or two chats")
@@ -110,8 +123,22 @@ class Command(ConfabCommand):
                 self.note(f"{name} is skipped: {agreement.unavailable}")
         if all(agreement.unavailable for agreement in agreements.values()):
             raise CommandError("none of the metrics can be computed here")
+        if scores_format is not None:
+            if options["study"] is not None:
+                record(DOWNLOAD, study, file="scores")
+            self._write_scores(options["scores"], scores_format, judgements, agreements)
         self._note_languages(judgements, [name for name, agreement in agreements.items() if agreement.columns])
         return {name: agreement.to_json() for name, agreement in agreements.items()}
+
+    def _write_scores(
+        self, path: Path, scores_format: Format, judgements: JudgedReplies, agreements: dict[str, MetricAgreement]
+    ) -> None:
+        from evaluation.agreement.reply_scores import ReplyScores
+
+        scores = ReplyScores.from_agreements(judgements, agreements)
+        columns = [ExportColumn(*column) for column in scores.columns]
+        n = write_file(path, scores_format, columns, scores.rows())
+        self.note(f"scores of {n:,} replies are in {path}")
 
     def _note_languages(self, judgements: JudgedReplies, metric_names: Sequence[str]) -> None:
         """List the metrics that are not valid for a data set's language."""
@@ -185,3 +212,17 @@ class Command(ConfabCommand):
             self.stdout.write(choices_printed(result))
             return
         self.stdout.write(agreements_printed(result))
+
+
+def _scores_format(path: Path) -> Format:
+    """Return the format by a file's ending.
+
+    Raises:
+        Usage: the ending is unknown, or there is no such folder.
+    """
+    for known_format in FORMATS:
+        if path.name.lower().endswith(f".{known_format}"):
+            if not path.parent.is_dir():
+                raise Usage(f"--scores: there is no folder {path.parent}; create it first")
+            return known_format
+    raise Usage(f"--scores {path} must end in {', '.join(f'.{known_format}' for known_format in FORMATS)}")
