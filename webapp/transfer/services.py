@@ -6,18 +6,16 @@ id.
 
 from __future__ import annotations
 
-import io
-import json
 import re
 import uuid
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, repeat
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 
 import chatbots
 from chatbots import derive_seed
@@ -28,6 +26,7 @@ from evaluation.data.ratings import rater_named
 from webapp.bots.models import BotVersion
 from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
+from webapp.core.bulk_rows import rows_insert
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
@@ -141,10 +140,12 @@ def records_store(*, study: Study, records: Sequence[Record], language: str = ""
     A record whose key is that of a stored conversation with other turns is skipped with the reason.
     """
     with transaction.atomic():
+        # Concurrent imports into a study take turns, so that stored rows cannot conflict with new ones.
+        Study.objects.select_for_update(of=("self",), no_key=True).get(pk=study.pk)
         keyed_records, skipped, ids, n_new = _conversations(study, records, language)
         if language:
-            unlabelled_chats = Conversation.objects.filter(pk__in=list(ids.values()), language="")
-            unlabelled_chats.update(language=language)
+            rated_ids = [ids[key] for key, _record in keyed_records]
+            Conversation.objects.filter(pk__in=rated_ids, language="").update(language=language)
         n_ratings, refused = _ratings(study, keyed_records, ids)
         if n_ratings:
             rubric_freeze(rubric_id=study.rubric_id)
@@ -165,7 +166,6 @@ def _conversations(
     keyed_records: list[tuple[Key, Record]] = []
     skipped: list[Skipped] = []
     first: dict[Key, Record] = {}
-    rows: dict[Key, Conversation] = {}
     for record in records:
         key = record.key
         if record.ratings_only:
@@ -185,62 +185,37 @@ def _conversations(
             continue
         first[key] = record
         keyed_records.append((key, record))
-        version = versions.get((record.bot, record.source))
-        if version is None:
+        if (record.bot, record.source) not in versions:
             version = bot_version_record_imported(bot_id=record.bot, source=record.source)
             versions[record.bot, record.source] = version
-        rows[key] = _conversation(study, record, version, language)
-    Conversation.objects.bulk_create(rows.values(), ignore_conflicts=True, batch_size=500)
-    stored_now = _stored_ids(study, [record for _key, record in keyed_records])
-    everything = {key: stored_now[key] for key, _record in keyed_records}
-    # A concurrent import may have stored some of them; then its rows and turns are kept.
-    new = {key: row.pk for key, row in rows.items() if everything.get(key) == row.pk}
-    _turns_store({pk: first[key] for key, pk in new.items()})
-    _times(new, first)
-    return keyed_records, skipped, everything, len(new)
+    # Ascending, so that lists show the order of the file and the indexes are filled in order.
+    new = dict(zip(first, sorted(uuid.uuid4() for _record in first), strict=True))
+    chats = (
+        _chat_row(study, record, new[key], versions[record.bot, record.source], language)
+        for key, record in first.items()
+    )
+    rows_insert(Conversation, _CHAT_COLUMNS, chats)
+    rows_insert(Turn, _TURN_COLUMNS, _turn_rows({new[key]: record for key, record in first.items()}))
+    return keyed_records, skipped, {**stored_ids, **new}, len(new)
 
 
-_TURN_COLUMNS = ("conversation_id", "index", "speaker", "text", "vote", "trace")
+_CHAT_COLUMNS = (
+    *("id", "source", "state", "bot_id", "study_id", "external_id", "language", "condition", "seed", "n_exchanges"),
+    "ended_at",
+)
+_TURN_COLUMNS = ("conversation_id", "index", "speaker", "text", "vote", "trace", "created_at")
+_RATING_COLUMNS = (
+    *("conversation_id", "participant_id", "rater", "external_id", "rubric_id", "answers", "comment", "submitted_at"),
+)
 
 
-def _turns_store(records: Mapping[uuid.UUID, Record]) -> None:
-    """Store the turns of new conversations; PostgreSQL receives them by COPY, in a fifth of the time."""
-    if connection.vendor != "postgresql":
-        rows = [
-            Turn(
-                conversation_id=pk, index=i, speaker=t.speaker, text=t.text, vote=t.vote, trace=record.traces.get(i, [])
-            )
-            for pk, record in records.items()
-            for i, t in enumerate(record.turns)
-        ]
-        Turn.objects.bulk_create(rows, batch_size=1000)
-        return
-    others = {
-        field.column: field.get_db_prep_save(field.pre_save(Turn(), add=True), connection)
-        for field in Turn._meta.concrete_fields
-        if field.column not in _TURN_COLUMNS and not field.primary_key
-    }
-    constants = "".join(f"\t{_copied(value)}" for value in others.values())
-    lines = io.StringIO()
+def _turn_rows(records: Mapping[uuid.UUID, Record]) -> Iterator[Sequence[Any]]:
+    """Yield the columns of the turns of new conversations; turns without a time in the file have the current one."""
+    now = database_now()
     for pk, record in records.items():
-        for i, turn in enumerate(record.turns):
-            trace = _copied(json.dumps(steps)) if (steps := record.traces.get(i)) else "[]"
-            lines.write(f"{pk}\t{i}\t{turn.speaker}\t{_copied(turn.text)}\t{turn.vote}\t{trace}{constants}\n")
-    lines.seek(0)
-    columns = ", ".join(connection.ops.quote_name(name) for name in (*_TURN_COLUMNS, *others) if name)
-    table = connection.ops.quote_name(Turn._meta.db_table)
-    with connection.cursor() as cursor:
-        cursor.copy_expert(f"COPY {table} ({columns}) FROM STDIN", lines)
-
-
-def _copied(value: Any) -> str:
-    """Return a value in the text format of COPY."""
-    if value is None:
-        return "\\N"
-    if isinstance(value, bool):
-        return "t" if value else "f"
-    text = str(value.dumps(value.adapted) if hasattr(value, "adapted") else value)
-    return text.replace("\\", "\\\\").replace("\t", "\\t").replace("\n", "\\n").replace("\r", "\\r")
+        times = record.times or repeat(now)
+        for i, (turn, time) in enumerate(zip(record.turns, times, strict=False)):
+            yield pk, i, turn.speaker, turn.text, turn.vote, record.traces.get(i, []), time
 
 
 def _rated(record: Record, known_keys: Collection[Key]) -> Key | Skipped:
@@ -267,32 +242,21 @@ def _external_id(key: Key) -> str:
     return f"{source}/{dialogue}" if source else dialogue
 
 
-def _conversation(study: Study, record: Record, version: BotVersion, language: str) -> Conversation:
+def _chat_row(study: Study, record: Record, pk: uuid.UUID, version: BotVersion, language: str) -> Sequence[Any]:
     values = chatbots.Conversation(id="", turns=record.turns)
-    return Conversation(
-        source=Conversation.Source.IMPORT,
-        state=Conversation.State.COMPLETED,
-        bot=version,
-        study=study,
-        external_id=record.external_id,
-        language=language,
-        condition=dict(record.condition),
-        seed=derive_seed(0, "import", record.external_id),
-        n_exchanges=values.n_exchanges,
-        ended_at=record.times[-1] if record.times else None,
+    return (
+        pk,
+        Conversation.Source.IMPORT,
+        Conversation.State.COMPLETED,
+        version.pk,
+        study.pk,
+        record.external_id,
+        language,
+        dict(record.condition),
+        derive_seed(0, "import", record.external_id),
+        values.n_exchanges,
+        record.times[-1] if record.times else None,
     )
-
-
-def _times(new: Mapping[Key, uuid.UUID], first: Mapping[Key, Record]) -> None:
-    """Set the turns' times from the file.
-
-    New rows have the current time.
-    """
-    timed = {new[name]: first[name].times for name in new if first[name].times}
-    turns = list(Turn.objects.filter(conversation_id__in=list(timed)).only("id", "index"))
-    for turn in turns:
-        turn.created_at = timed[turn.conversation_id][turn.index]
-    Turn.objects.bulk_update(turns, ["created_at"], batch_size=200)
 
 
 def _ratings(
@@ -301,13 +265,12 @@ def _ratings(
     """Store new ratings; conflicting ratings of a rater are reported, not stored."""
     people = _participants(study, [record for _key, record in keyed_records])
     now = database_now()
-    rows: list[Rating] = []
+    rows: list[Sequence[Any]] = []
     skipped: list[Skipped] = []
-    touched = Rating.objects.filter(conversation_id__in=set(ids.values()))
     stored: dict[uuid.UUID, dict[str, Any]] = defaultdict(dict)
+    touched = Rating.objects.filter(conversation_id__in={ids[key] for key, _record in keyed_records})
     for conversation_id, name, answers in touched.values_list("conversation_id", "external_id", "answers"):
         stored[conversation_id][name] = answers
-    n_before = touched.count()
     for key, record in keyed_records:
         stored_answers = stored[ids[key]]
         used: set[str] = set()
@@ -328,22 +291,17 @@ def _ratings(
                     skipped.append(Skipped(record.line, reason))
                 continue
             stored_answers[name] = answers
+            # Live chats allow one rating per participant; a rater's additional ones in a file are stored by name.
+            participant_id = people.get(rating.rater) if name == rating.rater else None
+            submitted_at = rating.submitted_at or now
             rows.append(
-                Rating(
-                    conversation_id=ids[key],
-                    # Live chats allow one rating per participant; a rater's additional ones in a file are stored by
-                    # name.
-                    participant_id=people.get(rating.rater) if name == rating.rater else None,
-                    rater=rating.rater,
-                    external_id=name,
-                    rubric_id=study.rubric_id,
-                    answers=answers,
-                    comment=rating.comment,
-                    submitted_at=rating.submitted_at or now,
+                (
+                    *(ids[key], participant_id, rating.rater, name, study.rubric_id, answers, rating.comment),
+                    submitted_at,
                 )
             )
-    Rating.objects.bulk_create(rows, ignore_conflicts=True, batch_size=500)
-    return touched.count() - n_before, skipped
+    rows_insert(Rating, _RATING_COLUMNS, rows)
+    return len(rows), skipped
 
 
 def rating_external_id(rating: RecordRating, occurrence: int) -> str:

@@ -150,6 +150,11 @@ def read_messages(messages: Sequence[Any]) -> list[Message]:
     steps: list[dict[str, Any]] = []
     open_calls: dict[str, dict[str, Any]] = {}
     for place, data in enumerate(messages):
+        if type(data) is dict and len(data) == 2 and not steps:  # most messages are {"role": …, "content": …}
+            role, content = data.get("role"), data.get("content")
+            if isinstance(role, str) and isinstance(content, str) and role:
+                said.append(Message(role, content))
+                continue
         if isinstance(data, str):
             said.append(Message("", data))
         elif isinstance(data, list | tuple):
@@ -157,10 +162,6 @@ def read_messages(messages: Sequence[Any]) -> list[Message]:
         elif isinstance(data, Mapping):
             if "role" not in data and (exchange := _exchange(data)):
                 said += [Message(name, text, data=data) for name, text in exchange]
-                continue
-            role, content = data.get("role"), data.get("content")
-            if isinstance(role, str) and isinstance(content, str) and role and len(data) == 2 and not steps:
-                said.append(Message(role, content))
                 continue
             speaker, text = speaker_of(data), _message_text(data)
             for step in _steps(data):

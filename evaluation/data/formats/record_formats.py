@@ -314,15 +314,17 @@ def source_fields(data: Data) -> dict[str, str | int | float | bool]:
 
 def is_object(value: Any) -> TypeGuard[Mapping[str, Any]]:
     """Return True for a JSON object."""
-    return isinstance(value, Mapping)
+    return type(value) is dict or isinstance(value, Mapping)  # the first is the usual case, and ten times faster
 
 
 def first_name(data: Data, keys: Iterable[str]) -> str:
     """Return the first single value under these keys as text; empty if there is none."""
     for key in keys:
         value = data.get(key)
-        if isinstance(value, str | int) and not isinstance(value, bool) and str(value).strip():
-            return str(value).strip()
+        if value is None or isinstance(value, bool) or not isinstance(value, str | int):
+            continue
+        if name := str(value).strip():
+            return name
     return ""
 
 
@@ -406,6 +408,8 @@ def any_ratings(data: Data, keys: Iterable[str] = _RATING_KEYS) -> list[RecordRa
     ratings: list[RecordRating] = []
     for key in keys:
         value = unpacked(data.get(key))
+        if value is None:
+            continue
         if isinstance(value, list) and value and all(map(is_object, value)):
             for entry in value:
                 inner = next(
@@ -418,7 +422,7 @@ def any_ratings(data: Data, keys: Iterable[str] = _RATING_KEYS) -> list[RecordRa
             ratings += ratings_by_question(value)
         elif is_object(value):
             ratings.append(rating_of(value, first_name(value, RATER_KEYS)))  # type: ignore[arg-type]
-        elif value is not None and not isinstance(value, list):
+        elif not isinstance(value, list):
             ratings.append(rating_of({key: value}, first_name(data, RATER_KEYS)))  # type: ignore[arg-type]
     return [rating for rating in ratings if rating is not None]
 

@@ -1,12 +1,14 @@
 """Importing into the database: idempotent, with a study and a rubric made from what is found."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.db import connection
 
 import confab
 from evaluation.analysis.bot_means import bot_means
@@ -374,3 +376,24 @@ def test_a_data_package_keeps_which_scales_were_read_off(tmp_path: Path) -> None
         assert {one.key: (one.low, one.high) for one in found.dimensions} == {"quality": (4, 6), "fun": (0, 1)}
         means = {row.dimension: row.interval for row in bot_means(found).rows.values()}
         assert (means["fun"].high, means["quality"].high > 6) == (1, True)
+
+
+@pytest.mark.postgres  # writers on SQLite in memory do not wait for each other
+@pytest.mark.django_db(transaction=True)
+def test_two_imports_of_a_file_at_once_store_it_once(tmp_path: Path) -> None:
+    records = [record(n, {"rater": "ann", "overall": 1 + n % 5}, {"overall": 3}) for n in range(600)]
+    path = write(tmp_path / "x.jsonl", record(0, {"rater": "ann", "overall": 1}, {"overall": 5}))
+    import_conversations(path, study_key="twice")
+    write(path, *records)
+
+    def work(_number: int) -> int:
+        try:
+            return import_conversations(path, study_key="twice").conversations
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sum(pool.map(work, range(2))) == 599
+    assert counts()[:3] == (600, 1200, 1201)
+    chats = Conversation.objects.order_by("created_at", "id").values_list("external_id", flat=True)
+    assert list(chats)[1:5] == ["d1", "d2", "d3", "d4"]
