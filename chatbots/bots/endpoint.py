@@ -129,7 +129,11 @@ class EndpointBot(ConfiguredBot):
     @property
     def least_bound(self) -> ReplyCost:
         """Return the maximum cost of the cheapest reply, to an empty conversation."""
-        return self._bound(self._messages(Conversation(""), system_in_user=False))
+        return self.bound(Conversation(""))
+
+    def bound(self, context: Conversation) -> ReplyCost:
+        """Return the maximum cost of the reply to this context, in a single call."""
+        return self._bound(self._messages(context, system_in_user=False))
 
     def cost_take(self, context: Conversation) -> ReplyCost | None:
         """Remove and return the cost of this context's reply, including failed attempts.

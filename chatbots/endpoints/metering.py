@@ -72,6 +72,15 @@ class PaidBot(Protocol):
         ...
 
 
+@runtime_checkable
+class BoundedBot(PaidBot, Protocol):
+    """Protocol of paid bots that know the maximum cost of any reply before it is requested."""
+
+    def bound(self, context: Conversation) -> ReplyCost:
+        """Return the maximum cost of the reply to this context, in a single call."""
+        ...
+
+
 class Meter(Protocol):
     """Protocol of the accounting for paid bots."""
 

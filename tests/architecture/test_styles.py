@@ -52,3 +52,60 @@ def test_the_dashboard_has_one_fold_and_one_search_box() -> None:
                 loose.append(template.name)
     assert n_boxes >= 3
     assert not loose
+
+
+OTHER_BUTTONS = {
+    "build-card",  # presets with a hint
+    "chip",  # tags
+    "help-button",  # of the participants' header
+    "new-reply",
+    "ranking-handle",
+    "send",
+    "visually-hidden",
+    "vote",
+}
+"""Classes of buttons that are neither named by their words alone nor part of a form's row of buttons."""
+
+
+def templates(*apps: str) -> dict[str, str]:
+    return {
+        path.relative_to(ROOT / f"webapp/{app}/templates/{app}").as_posix(): path.read_text(encoding="utf-8")
+        for app in apps
+        for path in sorted(ROOT.glob(f"webapp/{app}/templates/**/*.html"))
+    }
+
+
+def test_there_is_one_kind_of_button() -> None:
+    """Buttons, and the heads of menus, have the class `button`; underlined words are links."""
+    loose, n_buttons = [], 0
+    for name, text in templates("dashboard", "participant").items():
+        for attributes in re.findall(r"<button\b([^>]*)>", text):
+            n_buttons += 1
+            classes = re.search(r'class="([^"]*)"', attributes)
+            names = set(re.split(r"[\s{]", classes[1])) if classes else set()
+            if not names & {"button", *OTHER_BUTTONS} and not re.search("disabled hidden|role=.tab", attributes):
+                loose.append(f"{name}: {attributes}")
+        for menu, summary in re.findall(r"<details class=\"([^\"]*)\" data-closes[^>]*>\s*<summary([^>]*)>", text):
+            loose += [] if "side-menu" in menu or 'class="button' in summary else [f"{name}: {menu}"]
+    assert n_buttons > 250
+    assert not loose, loose
+    everything = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("webapp/*/static/**/*.css"))
+    assert "button-link" not in everything
+
+
+def test_the_dashboard_has_one_kind_of_tab() -> None:
+    """Links to pages and parts come from `_tabs.html`; the sidebar, the guide and the builder's steps are no tabs."""
+    marks_current = {
+        name
+        for name, text in templates("dashboard").items()
+        if re.search(r"<nav\b(?:(?!</nav>).)*aria-current", text, re.DOTALL)
+    }
+    assert marks_current == {"_tabs.html", "_nav.html", "guide.html", "builder/step.html"}
+    assert sum("_tabs.html" in text for text in templates("dashboard").values()) > 9
+    styled = {
+        part
+        for sheet in sorted(ROOT.glob("webapp/dashboard/static/**/*.css"))
+        for selector, _body in RULE.findall(sheet.read_text(encoding="utf-8"))
+        for part in re.findall(r"([.\w-]*)[ :has(]*\[aria-current", selector)
+    }
+    assert styled - {""} == {".tabs", ".side-nav", ".build-steps", ".bench-row", ".bench-pick"}

@@ -17,9 +17,10 @@ from django.utils.text import capfirst
 from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
+from chatbots import Conversation
 from chatbots.bots.base import Bot
 from chatbots.bots.person import PERSON
-from chatbots.endpoints.metering import PaidBot
+from chatbots.endpoints.metering import BoundedBot, PaidBot, ReplyCost
 from chatbots.installation import TEXT_STORE_PATH
 from chatbots.registry import UnknownName, bot_get, bot_list
 from chatbots.registry import bots as registry
@@ -313,6 +314,27 @@ def bots_unpriced(bot_ids: Collection[str]) -> list[str]:
 def bots_with_cost(bot_ids: Collection[str]) -> list[str]:
     """Return the bots whose replies cost money, or may: their prices are unknown or above 0."""
     return [bot.name for bot in _paid(bot_ids) if bot.least_bound.cost != 0]
+
+
+def bots_chat_bound(bot_ids: Collection[str], *, n_exchanges: int, message_bytes: int) -> float | None:
+    """Return the maximum cost of a chat with the most expensive of the bots; None if a price is unknown.
+
+    Args:
+        message_bytes: length of the longest message; a byte is at most one token.
+    """
+    bounds = [_chat_bound(bot, n_exchanges, message_bytes) for bot in _paid(bot_ids)]
+    return None if None in bounds else max(filter(None, bounds), default=0.0)
+
+
+def _chat_bound(bot: PaidBot, n_exchanges: int, message_bytes: int) -> float | None:
+    if not isinstance(bot, BoundedBot):
+        return None
+    total, context = ReplyCost(cost=0.0), Conversation("")
+    for _exchange in range(n_exchanges):
+        context = context.with_turn("human", "x" * message_bytes)
+        bound = bot.bound(context)
+        total, context = total.plus(bound), context.with_turn("bot", "x" * bound.tokens_out)
+    return total.cost
 
 
 def bots_least_cost(bot_ids: Collection[str]) -> dict[str, float]:

@@ -46,6 +46,14 @@ def study_of(key: str) -> Study:
         raise Http404(f"no study {key}") from None
 
 
+def study_of_first_link(request: HttpRequest) -> Study | None:
+    """Return the study from whose first link the user came to a page of a bot."""
+    try:
+        return study_by_key(request.GET.get("study", ""))
+    except Study.DoesNotExist:
+        return None
+
+
 def requires(*rights: Right, to_post: Sequence[Right] = (), on_server: bool = False) -> Callable[[View], View]:
     """Declare a view's rights, in addition to `Right.READ`.
 
@@ -294,6 +302,12 @@ def tab_links(user: Any, study: Study, name: str, suffix: str = "") -> tuple[lis
         if is_open and len(pages) > 1:
             below = [Link(p.title, _address(study, p) + suffix, p.name == name) for p in pages]
     return tabs, below
+
+
+def metric_tabs(name: str) -> list[Link]:
+    """Return the tabs of the pages about metrics; `name` is the current one."""
+    pages = (("metrics", "Catalogue"), ("benchmark", "Metrics against human ratings"), ("judges", "Judges"))
+    return [Link(title, reverse(f"dashboard:{route}"), route == name) for route, title in pages]
 
 
 def page_title(name: str) -> Any:

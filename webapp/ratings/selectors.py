@@ -128,6 +128,31 @@ def ratings_by(people: QuerySet[Participant]) -> QuerySet[Rating]:
     return with_person(Rating.objects.all()).filter(Q(person__in=people.values("pk")) | of_theirs)
 
 
+@dataclass(frozen=True, slots=True)
+class ScriptedAnswer:
+    """Reply that a scripted participant marked, and the titles of its marks or answers."""
+
+    reply: str
+    marks: list[str]
+
+
+def scripted_answers(study: Study, n: int) -> list[ScriptedAnswer]:
+    """Return the newest answers of scripted participants about single replies."""
+    rows = Rating.objects.filter(task__participant__study=study, participant__is_synthetic=True, turn__isnull=False)
+    dimensions = study_dimensions(study)
+    return [
+        ScriptedAnswer(
+            rating.turn.text,  # type: ignore[union-attr]
+            [
+                dimension.title if (dimension.low, dimension.high) == (0, 1) else f"{dimension.title}: {answer:g}"
+                for dimension in dimensions
+                if (answer := rating.answers.get(dimension.key))
+            ],
+        )
+        for rating in rows.select_related("turn").order_by("-submitted_at", "-pk")[:n]
+    ]
+
+
 def raters_count(ratings: QuerySet[Rating]) -> int:
     """Return the number of raters, counted by the database.
 

@@ -1,5 +1,7 @@
 """The page Start and the page of a first link: four aims, rights, mistakes, and repeated submissions."""
 
+import re
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,16 +9,22 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from tests.builders import make_conversation, make_participant, make_study, signed_in
 from webapp.bots.declared_bots import declared_discover
 from webapp.bots.models import DeclaredBot, Secret
+from webapp.bots.services import bot_answered
 from webapp.conversations.models import Conversation
+from webapp.core.clock import database_now
+from webapp.core.models import Process
+from webapp.core.processes import WORKER
 from webapp.core.rights import Right
 from webapp.dashboard import start_form
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
-from webapp.studies.models import Study
+from webapp.ratings.models import Rating
+from webapp.studies.models import Study, Task
 
 pytestmark = pytest.mark.django_db
 START = "/dashboard/start/"
@@ -199,3 +207,60 @@ def test_a_rehearsal_that_nobody_finished_does_not_open_the_study(client: Client
     assert 'value="open"' not in html
     client.post(_first(study.key), {"what": "open"})
     assert Study.objects.get().state == "draft"
+
+
+def test_the_question_about_cost_has_an_amount_where_prices_are_known(client: Client) -> None:
+    study = _started(client, **ENDPOINT)
+    Job.objects.update(state=State.DONE, result={"bots": []})
+    bot_answered(bot_id="m", seconds=0.1)
+    html = client.get(_first(study.key)).content.decode()
+    assert "which may cost money. Confab cannot say how much, because a price" in html
+    assert f"{reverse('dashboard:bot_edit', args=['m'])}?study={study.key}" in html
+    # With prices of 1 and 2 for a million tokens: 200 tokens a reply, and prompts that grow by messages and replies.
+    page = reverse("dashboard:bot_edit", args=["m"]) + f"?study={study.key}"
+    edit = client.get(page)
+    assert f'href="{_first(study.key)}"' in edit.content.decode()
+    data = {**edit.context["form"].initial, "row": "m", "price_in": "1", "price_out": "2"}
+    saved = client.post(page, {name: value for name, value in data.items() if value is not None})
+    assert (saved.status_code, saved["Location"]) == (302, _first(study.key))
+    bot_answered(bot_id="m", seconds=0.1)
+    html = client.get(_first(study.key)).content.decode()
+    amount = re.search(r"up to (\d+) replies from m, which may cost money. It costs at most ([\d.]+), in", html)
+    assert amount is not None
+    n_replies, most = int(amount[1]), float(amount[2])
+    assert n_replies * 200 * 2e-6 < most < n_replies * (200 * 2e-6 + 7 * 450 * 1e-6)
+
+
+def test_first_answers_of_a_judging_study(client: Client) -> None:
+    source = make_study("source")
+    chat = make_conversation(source, n_exchanges=2)
+    Conversation.objects.update(state=Conversation.State.COMPLETED)
+    study = _started(client, aim="judge", source="study:source")
+    person = make_participant(study, is_synthetic=True)
+    reply = chat.turns.filter(speaker="bot").first()
+    task = Task.objects.create(participant=person, version=study.version, kind="turns")
+    key = study.version.rubric.dimensions.order_by("position").first().key
+    Rating.objects.create(
+        task=task,
+        turn=reply,
+        participant=person,
+        rubric=study.version.rubric,
+        answers={key: 1},
+        submitted_at=timezone.now(),
+    )
+    html = client.get(_first(study.key)).content.decode()
+    assert "First answers" in html
+    assert reply.text[:50] in html
+    assert study.version.rubric.dimensions.get(key=key).title in html
+
+
+def test_a_server_without_a_worker_says_so_before_anything_is_stored(client: Client) -> None:
+    assert "No worker is running, so bots cannot be tested" in client.get(START).content.decode()
+    study = _started(client, bots=["eliza"])
+    assert "No worker is running, so nothing is tested" in client.get(_first(study.key)).content.decode()
+    now = database_now()
+    Process.objects.create(
+        id=uuid.uuid4(), roles=[WORKER], pid=1, details={"queues": ["gpu"]}, began_at=now, heard_at=now
+    )
+    assert "No worker is running" not in client.get(START).content.decode()
+    assert "No worker is running" not in client.get(_first(study.key)).content.decode()

@@ -241,7 +241,7 @@ class PreviewParams:
     """Page of the preview: its address, and the builder's address with it."""
 
     title: str | Promise
-    is_now: bool
+    is_open: bool
     address: str
     href: str
 
@@ -318,27 +318,27 @@ def preview_of(study: Study, query: Mapping[str, str], *, step_name: str) -> Pre
         **({"level": level} if level in dict(levels) else {}),
     }
 
-    def choice(title: str | Promise, name: str, ended: str = "", *, is_now: bool) -> PreviewParams:
+    def choice(title: str | Promise, name: str, ended: str = "", *, is_open: bool) -> PreviewParams:
         page = reverse("participant:preview", args=[study.key, name])
         state_params = {_STATES.get(name, "outcome"): ended} if ended else {}
         href = "?" + urlencode({"preview": name, **state_params, **look})
         address = f"{page}?{urlencode({**look, **state_params})}"
-        return PreviewParams(title, is_now, address, href)
+        return PreviewParams(title, is_open, address, href)
 
     tabs, pages = [], []
     for place in header_places:
         here = [name for name in place.steps if name in has]
         if not here:
             continue
-        tabs.append(choice(place.heading, here[0], is_now=now in here))
+        tabs.append(choice(place.heading, here[0], is_open=now in here))
         if now in here and len(here) > 1:
-            pages = [choice(_TITLES.get(n, n), n, is_now=n == now and not is_missed) for n in here]
+            pages = [choice(_TITLES.get(n, n), n, is_open=n == now and not is_missed) for n in here]
             if "quiz" in here:
-                missed = choice("Quiz, missed once", "quiz", "1", is_now=is_missed)
+                missed = choice("Quiz, missed once", "quiz", "1", is_open=is_missed)
                 pages.insert(here.index("quiz") + 1, missed)
     if now == "done":
         ended_so = outcome or Outcome.RATED
-        pages = [choice(t, now, value, is_now=value == ended_so) for value, t in Outcome.choices]
+        pages = [choice(t, now, value, is_open=value == ended_so) for value, t in Outcome.choices]
     state_params = {"outcome": outcome} if outcome else {}
     if is_missed:
         state_params["missed"] = "1"

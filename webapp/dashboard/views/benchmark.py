@@ -18,7 +18,7 @@ from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB, BenchmarkForm
-from webapp.dashboard.navigation import form_view, page, post_view, read_view
+from webapp.dashboard.navigation import Link, form_view, metric_tabs, page, post_view, read_view
 from webapp.dashboard.render import table_csv
 from webapp.dashboard.views.jobs import job_context
 from webapp.insights.benchmark_grid import HELD_OUT, MEAN, METHODS, NAME, RANK, Grid, grid_of
@@ -80,8 +80,12 @@ def benchmark(request: HttpRequest) -> HttpResponse:
         "benchmark.html",
         "metrics",
         grid=grid,
-        methods=[(name, title, _build_address(chosen, by=name)) for name, title in METHODS.items()],
-        targets=[(name, _build_address(chosen, target=name)) for name in _targets(grid, choices)],
+        metric_tabs=metric_tabs("benchmark"),
+        methods=[Link(title, _build_address(chosen, by=name), name == chosen["by"]) for name, title in METHODS.items()],
+        targets=[
+            Link(name or "Overall, or the first", _build_address(chosen, target=name), name == chosen["target"])
+            for name in ("", *_targets(grid, choices))
+        ],
         choices=choices,
         languages=[(code, language_name(code)) for code in grid.languages],
         only_language=language_name(grid.languages[0]) if _is_of_one_language(grid) else "",
@@ -92,7 +96,6 @@ def benchmark(request: HttpRequest) -> HttpResponse:
             (NAME, "name"),
             *((dataset.name, dataset.title) for dataset in grid.sets),
         ],
-        usual=_build_address(chosen, target=""),
         download=f"{reverse('dashboard:benchmark_csv')}?{urlencode(chosen)}",
         systems=systems_table(grid, method),
         systems_download=f"{reverse('dashboard:benchmark_csv')}?{urlencode({**chosen, 'table': 'systems'})}",

@@ -26,7 +26,7 @@ from webapp.conversations.reply_pipeline import TEST_MESSAGE
 from webapp.core.project_scope import USUAL_PROJECT
 from webapp.core.rights import Right, may_in
 from webapp.dashboard.bot_form import FIELDS, KIND_TITLES, BotForm, bot_entry_of, studies_collecting_with, studies_named
-from webapp.dashboard.navigation import form_view, page, post_view
+from webapp.dashboard.navigation import Link, form_view, page, post_view, study_of_first_link
 
 _log = logging.getLogger("webapp.dashboard")
 _SALT = "confab.bot-trial"
@@ -66,6 +66,7 @@ def bot_edit(request: HttpRequest, bot_id: str) -> HttpResponse:
 
 
 def _answer(request: HttpRequest, form: BotForm) -> HttpResponse:
+    study = study_of_first_link(request)
     if request.method == "POST" and form.is_valid() and (row := form.save()) is not None:
         seconds = _tried_s(request.POST.get("proof", ""), form.bot)
         if seconds is not None:
@@ -74,15 +75,18 @@ def _answer(request: HttpRequest, form: BotForm) -> HttpResponse:
             "" if seconds is not None else " Send it a message: studies can only be opened with bots that have replied."
         )
         messages.success(request, f"{row.title} was saved.{then}")
+        if study is not None:
+            return redirect("dashboard:study_first", study.key)
         return redirect("dashboard:bot", row.bot_id)
     return page(
         request,
         "bot_form.html",
         "bots",
         form=form,
-        kinds=KIND_TITLES,
+        kinds=[Link(title, f"?kind={kind}", kind == form.kind) for kind, title in KIND_TITLES.items()],
         can_try=form.kind == "endpoint",
         folders=settings.CONFAB_MODEL_FOLDERS,
+        first_link_of=study,
         status=400 if form.errors else 200,
     )
 

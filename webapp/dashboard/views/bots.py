@@ -29,7 +29,7 @@ from webapp.core.projects import has_several_projects
 from webapp.core.rights import Right, may_in
 from webapp.dashboard.bot_form import bot_entry_of
 from webapp.dashboard.bot_record import standings_of
-from webapp.dashboard.navigation import page, post_view, read_view
+from webapp.dashboard.navigation import page, post_view, read_view, study_of_first_link
 from webapp.insights.bots import BotState, bot_state, bots_spent, roles_of_bot
 from webapp.insights.data_quality import marks_of_bots
 from webapp.ratings.selectors import study_bots
@@ -112,6 +112,7 @@ def bot(request: HttpRequest, bot_id: str) -> HttpResponse:
         and has_several_projects()
         and may_in(request.user, USUAL_PROJECT, Right.ADMINISTER),
         can_copy=bot_entry_of(bot_id) is not None,
+        first_link_of=study_of_first_link(request),
     )
 
 

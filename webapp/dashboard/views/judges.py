@@ -9,7 +9,7 @@ from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.forms import JudgesForm
-from webapp.dashboard.navigation import form_view, page, read_view
+from webapp.dashboard.navigation import form_view, metric_tabs, page, read_view
 from webapp.dashboard.render import table_csv
 from webapp.dashboard.views.jobs import job_context
 from webapp.insights.judge_tables import detail_tables, judges_table, judges_verdict
@@ -43,6 +43,7 @@ def judges(request: HttpRequest) -> HttpResponse:
         request,
         "judges.html",
         "metrics",
+        metric_tabs=metric_tabs("judges"),
         done=done,
         shown=selected_job,
         result=result,

@@ -11,7 +11,7 @@ from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import configured_metrics, metric_list
 from evaluation.number_format import share, span
 from evaluation.plots.text_layout import tick_label
-from webapp.dashboard.navigation import page, read_view
+from webapp.dashboard.navigation import metric_tabs, page, read_view
 from webapp.jobs.selectors.metrics import languages_of, metrics_computed
 from webapp.results.metric_agreement import MetricAgreement, metric_agreements
 
@@ -113,6 +113,7 @@ def metrics(request: HttpRequest) -> HttpResponse:
         request,
         "metrics.html",
         "metrics",
+        metric_tabs=metric_tabs("metrics"),
         groups=[group for group in groups if group[2]],
         q=q,
         broken=configured_metrics.broken,

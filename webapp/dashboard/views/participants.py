@@ -26,7 +26,7 @@ from webapp.core.audit_trail import DOWNLOAD, PRIVATE_OPEN, record
 from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.core.rights import Right, may
-from webapp.dashboard.navigation import form_view, post_view, read_view
+from webapp.dashboard.navigation import Link, form_view, post_view, read_view
 from webapp.dashboard.people_forms import BonusForm, LinksForm
 from webapp.dashboard.people_list import PeopleFilters, PeopleReader
 from webapp.dashboard.recruitment import link_to_send, participant_link, webhook_link
@@ -125,7 +125,10 @@ def _people_page(request: HttpRequest, study: Study, *, links: LinksForm | None 
         found=people_list,
         filters=filters,
         query=filters.query(),
-        groups=[(name, title, n, filters.query(show=name, flag="", page=1)) for name, title, n in people_list.groups],
+        groups=[
+            Link(f"{title} {n:,}", f"?{filters.query(show=name, flag='', page=1)}#participants", name == filters.show)
+            for name, title, n in people_list.groups
+        ],
         flag_title=flag_kinds.get(filters.flag).title if filters.flag in flag_kinds else filters.flag,
         unflagged=filters.query(flag="", page=1),
         earlier=filters.query(page=filters.page - 1) if people_list.first > 1 else "",

@@ -11,7 +11,7 @@ from django.urls import reverse
 
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
-from webapp.dashboard.navigation import form_view
+from webapp.dashboard.navigation import Link, form_view
 from webapp.dashboard.views.jobs import job_context
 from webapp.dashboard.views.studies import study_page
 from webapp.jobs.services.jobs import jobs_settle
@@ -70,6 +70,10 @@ def redaction(request: HttpRequest, study: Study) -> HttpResponse:
         kind=kind,
         kind_title=KINDS.get(kind, ""),
         is_decided=is_decided,
+        decisions=[
+            Link("Undecided", f"{_address(study, kind, False)}#hits", not is_decided),
+            Link("Decided", f"{_address(study, kind, True)}#hits", is_decided),
+        ],
         hits=hits,
         n_listed=n_listed,
         skipped=skipped,

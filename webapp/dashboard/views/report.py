@@ -25,7 +25,7 @@ from webapp.core.rights import Right, may
 from webapp.dashboard.filters import apply_flag_filter, requested_flags
 from webapp.dashboard.folded_sections import FoldedSection
 from webapp.dashboard.forms import ExportForm, PackageForm, ShareForm
-from webapp.dashboard.navigation import form_view, post_view, read_view
+from webapp.dashboard.navigation import Link, form_view, post_view, read_view
 from webapp.dashboard.render import body_html, report_html
 from webapp.dashboard.views.export import (
     datasheet_file,
@@ -248,8 +248,14 @@ def _page(
         sections=",".join(section_ids),
         like=like,
         can_be_like=not (get_protocol(study).judges_items or get_protocol(study).compares_pairs),
-        own_address=here + kept_in_address(request),
-        like_address=f"{here}{kept_in_address(request) or '?'}&like={LIKE[0]}".replace("?&", "?"),
+        layouts=[
+            Link("Confab’s report", here + kept_in_address(request), not like),
+            Link(
+                "As in the 2019 paper",
+                f"{here}{kept_in_address(request) or '?'}&like={LIKE[0]}".replace("?&", "?"),
+                bool(like),
+            ),
+        ],
         chosen=chosen,
         folds=[
             FoldedSection(name, title, conclusion, is_open=name == part)

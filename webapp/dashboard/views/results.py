@@ -25,7 +25,7 @@ from webapp.dashboard.conversation_list import conversations_link
 from webapp.dashboard.filters import apply_flag_filter
 from webapp.dashboard.folded_sections import Choice, FoldedSection
 from webapp.dashboard.forms import PlanForm
-from webapp.dashboard.navigation import read_view
+from webapp.dashboard.navigation import Link, read_view
 from webapp.dashboard.views.studies import (
     ShownResult,
     additional_result,
@@ -177,7 +177,7 @@ def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
     # The ranking question is read from a single result, so its count agrees with other pages.
     compared = {**every, frame.headline.key: comparisons.result.compared}
     questions = [
-        (
+        Link(
             dimension.title,
             choice.address(by="" if dimension == frame.headline else dimension.key),
             dimension.key == question_key,
@@ -186,7 +186,7 @@ def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
     ]
     board = None
     if is_voted:
-        questions.append(("Votes", choice.address(by=VOTES, against=""), question_key == VOTES))
+        questions.append(Link("Votes", choice.address(by=VOTES, against=""), question_key == VOTES))
     if level is not None:
         board = board_of(frame, level.means, level.compared, choice, frame.headline)
     elif question_key == VOTES:
@@ -213,7 +213,7 @@ def _ratings(request: HttpRequest, study: Study) -> dict[str, Any]:
 
 def _level(
     request: HttpRequest, comparisons: ShownResult, choice: BoardParams
-) -> tuple[list[tuple[str, str, bool]], LevelResult | None]:
+) -> tuple[list[Link], LevelResult | None]:
     """Return the confidence levels with addresses, and the chosen result."""
     study, level_name = comparisons.question.study, request.GET.get("level", "")
     factor, _dot, key = level_name.partition(".")
@@ -221,12 +221,12 @@ def _level(
     if level_name:
         by_condition = additional_result(request, comparisons, "conditions")
         level = by_condition.result.get_level(factor, key) if by_condition.result is not None else None
-    links = [("All conditions", choice.address(level=""), level is None)]
+    links = [Link("All conditions", choice.address(level=""), level is None)]
     for listed_factor in study.values.conditions.factors:
         for each in listed_factor.levels:
             name = f"{listed_factor.key}.{each.key}"
             links.append(
-                (
+                Link(
                     f"{listed_factor.title}: {each.title}",
                     choice.address(level=name, by="", against=""),
                     level_name == name,

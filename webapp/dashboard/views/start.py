@@ -11,10 +11,12 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
+from django.urls import reverse
 from django.views.decorators.debug import sensitive_post_parameters
 
 from chatbots.validation import ValuesError
-from webapp.bots.selectors import bots_unpriced, bots_with_cost
+from webapp.bots.declared_bots import own_declared_bot
+from webapp.bots.selectors import bot_name, bots_chat_bound, bots_with_cost
 from webapp.conversations.selectors import scripted_chats, synthetic_count
 from webapp.core.errors import Refused
 from webapp.core.pages import server_address, staff_refusal
@@ -24,20 +26,27 @@ from webapp.dashboard.builder.checklist import ChecklistFinding, findings_of, st
 from webapp.dashboard.navigation import form_view, page
 from webapp.dashboard.recruitment import link_to_send, walk_link
 from webapp.dashboard.start_form import PEOPLE, StartForm, first_job, start_study
+from webapp.dashboard.templatetags.dashboard import money
 from webapp.dashboard.views.builder.lifecycle import state_change
 from webapp.dashboard.views.jobs import job_context, result_context
 from webapp.dashboard.views.studies import shown_result
 from webapp.insights import selectors
 from webapp.insights.leaderboard import BoardParams, board_of
 from webapp.jobs.kinds.bot_test import KIND as BOT_TEST
+from webapp.jobs.kinds.bot_test import BotTest
 from webapp.jobs.models import Job, State
+from webapp.jobs.selectors.jobs import queue_is_served
 from webapp.jobs.services.jobs import job_create, job_restart, job_settle
+from webapp.ratings.selectors import scripted_answers
 from webapp.results.cache import AnalysisKey
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import get_protocol
 
 _TOKEN = re.compile(r"[0-9a-f]{32}")
-_CHATS_SHOWN = 3
+_SHOWN = 3
+"""First chats, or first answers, on the page of a first link."""
+_MESSAGE_BYTES = 200
+"""Length of the longest message of a script."""
 
 
 @form_view(Right.ADMINISTER, Right.RUN)
@@ -62,7 +71,14 @@ def start(request: HttpRequest) -> HttpResponse:
                 messages.info(request, "This study was started before. To start another one, click Start on Home.")
             return redirect("dashboard:study_first", study.key)
     return page(
-        request, "start.html", "home", status=400 if form.errors else 200, form=form, token=token, people=PEOPLE
+        request,
+        "start.html",
+        "home",
+        status=400 if form.errors else 200,
+        form=form,
+        token=token,
+        people=PEOPLE,
+        has_worker=queue_is_served(BotTest.queue),
     )
 
 
@@ -99,6 +115,8 @@ def first(request: HttpRequest, study: Study) -> HttpResponseBase:
         progress=_live(stages),
         cost=_say_cost(plan) if is_draft and not plan.untried and rehearsal is None else None,
         may_test=bool(plan.untried),
+        has_worker=queue_is_served(BotTest.queue),
+        bots=[(bot_name(bot_id), _page_of_bot(bot_id, study)) for bot_id in study.bots],
         missing=_missing(plan, rehearsal) if is_draft else [],
         rehearsal=rehearsal,
         sentences=result_context(rehearsal).get("sentences", []) if rehearsal is not None else [],
@@ -107,7 +125,8 @@ def first(request: HttpRequest, study: Study) -> HttpResponseBase:
         preview=preview_of(study, request.GET, step_name="texts"),
         people=PEOPLE,
         has_chats=has_chats,
-        chats=scripted_chats(study, _CHATS_SHOWN) if has_chats and is_draft else [],
+        chats=scripted_chats(study, _SHOWN) if has_chats and is_draft else [],
+        answers=[] if has_chats or not is_draft else scripted_answers(study, _SHOWN),
         n_synthetic=synthetic_count(study),
         **_leaderboard(request, study),
     )
@@ -164,16 +183,27 @@ def _request_job(request: HttpRequest, study: Study, kind: str) -> None:
 
 
 def _say_cost(plan: Plan) -> str:
-    """Describe the cost of the rehearsal; empty if it is free."""
+    """Describe the cost of the rehearsal with its maximum; empty if it is free."""
     costly = bots_with_cost(plan.study.bots)
     if not costly:
         return ""
     chat = plan.study.values.chat
     names = ", ".join(plan.entries[bot_id].name for bot_id in costly if bot_id in plan.entries)
     n = PEOPLE * (chat.min_exchanges + 2) * plan.study.values.assignment.bots_in_a_row
-    unpriced = bots_unpriced(costly)
-    price = "Its price is not set, so Confab cannot estimate the cost." if unpriced else "Its prices are set."
+    n_chats = PEOPLE * plan.study.values.assignment.bots_in_a_row
+    bound = bots_chat_bound(costly, n_exchanges=n // n_chats, message_bytes=_MESSAGE_BYTES)
+    price = (
+        "Confab cannot say how much, because a price or the maximum length of a reply is not set."
+        if bound is None
+        else f"It costs at most {money(n_chats * bound)}, in the currency of the bots’ prices."
+    )
     return f"{PEOPLE} scripted people request up to {n} replies from {names}, which may cost money. {price}"
+
+
+def _page_of_bot(bot_id: str, study: Study) -> str:
+    """Return the address at which the bot can be changed, from which there is a way back to the first link."""
+    route = "bot_edit" if own_declared_bot(bot_id) is not None else "bot"
+    return f"{reverse(f'dashboard:{route}', args=[bot_id])}?study={study.key}"
 
 
 def _missing(plan: Plan, rehearsal: Job | None) -> list[ChecklistFinding]:

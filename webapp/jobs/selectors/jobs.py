@@ -90,7 +90,11 @@ def worker_lives(job: JobBase) -> bool:
 
     It may be busy with other jobs.
     """
-    queue = queue_of(job)
+    return queue_is_served(queue_of(job))
+
+
+def queue_is_served(queue: str) -> bool:
+    """Return True if a worker of the queue sends heartbeats."""
     return any(queue in process.details.get("queues", ()) for process in processes_living(WORKER))
 
 

@@ -1,6 +1,6 @@
 // The builder: sends every change, and shows the outcome next to the button and the field.
 import { announce } from "./announce.js";
-import { askStart, filterStart, presetsStart } from "./build_bots.js";
+import { askStart, presetsStart } from "./build_bots.js";
 import { codesStart } from "./build_codes.js";
 
 const SOON_MS = 900;
@@ -11,7 +11,6 @@ stepShow();
 clockShow();
 fieldShow();
 askStart();
-filterStart();
 presetsStart();
 codesStart();
 if (form) follow(form);

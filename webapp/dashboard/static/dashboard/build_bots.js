@@ -32,20 +32,6 @@ export function askStart() {
   if (!navigator.connection?.saveData) askAll("[data-unasked]");
 }
 
-// A search box hides the rows that lack its words; chosen ones stay.
-export function filterStart() {
-  for (const box of document.querySelectorAll("[data-filter]")) {
-    box.hidden = false;
-    box.querySelector("input").addEventListener("input", ({ target }) => {
-      const words = target.value.toLowerCase().split(/\s+/).filter(Boolean);
-      for (const row of document.querySelectorAll(box.dataset.filter)) {
-        const text = row.textContent.toLowerCase();
-        row.hidden = !row.querySelector(":checked") && !words.every((word) => text.includes(word));
-      }
-    });
-  }
-}
-
 // A preset sets several fields, and is shown as pressed while they have its values.
 export function presetsStart() {
   const box = document.querySelector("[data-presets]");

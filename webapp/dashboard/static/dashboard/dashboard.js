@@ -20,7 +20,7 @@ termsStart();
 focusStart();
 
 // On phones, scroll the open tab and page into view.
-for (const open of document.querySelectorAll(".tabs [aria-current], .subnav [aria-current]")) {
+for (const open of document.querySelectorAll(".tabs [aria-current]")) {
   const nav = open.closest("nav");
   nav.scrollLeft = open.offsetLeft - (nav.clientWidth - open.offsetWidth) / 2;
 }

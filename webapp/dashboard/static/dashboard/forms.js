@@ -6,6 +6,7 @@ export function formsStart(root = document) {
     chosenByKeys(select);
     select.addEventListener("change", () => select.form.requestSubmit());
   }
+  for (const box of root.querySelectorAll("[data-filter]")) filter(box);
   for (const form of root.querySelectorAll("form[data-confirm]")) form.addEventListener("submit", ask);
   for (const form of root.querySelectorAll("form[data-busy]")) {
     form.addEventListener("submit", (event) => {
@@ -25,6 +26,18 @@ function chosenByKeys(select) {
     if (!["ArrowUp", "ArrowDown"].includes(event.key) || event.altKey || !select.showPicker) return;
     event.preventDefault();
     select.showPicker();
+  });
+}
+
+// A search box hides the rows that lack its words; chosen ones stay.
+function filter(box) {
+  box.hidden = false;
+  box.querySelector("input").addEventListener("input", ({ target }) => {
+    const words = target.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const row of document.querySelectorAll(box.dataset.filter)) {
+      const text = row.textContent.toLowerCase();
+      row.hidden = !row.querySelector(":checked") && !words.every((word) => text.includes(word));
+    }
   });
 }
 
