@@ -28,6 +28,8 @@ from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, Trained
 
 CLASSES = ("contradiction", "neutral", "entailment")
 """Labels from worst to best; the column of the likeliest class contains their index."""
+CLASS_COLUMN = "_class_bot"
+"""Ending of the names of columns with a class."""
 TOO_SHORT = "there is no utterance that far back"
 ROWS = 64
 
@@ -96,7 +98,7 @@ class Entailment(TrainedMetric):
                 )
             ),
             *per_turn(
-                f"{self.name}_class_bot",
+                f"{self.name}{CLASS_COLUMN}",
                 f"{self.title}: likeliest class",
                 unit="class",
                 range=(0, 2),
@@ -132,7 +134,7 @@ class Entailment(TrainedMetric):
         return {
             f"{self.name}_bot": value,
             **{f"{self.name}_{name}_bot": values for name, values in by_name.items()},
-            f"{self.name}_class_bot": likeliest.astype(float),
+            f"{self.name}{CLASS_COLUMN}": likeliest.astype(float),
         }
 
     def _premise(self, reply: ReplyInContext) -> str:

@@ -74,7 +74,7 @@ class Published:
         variant: variant of the metric, such as its encoder.
         values: published coefficients by method.
         n: number of replies; None if not reported.
-        source, table: origin of the values.
+        source, table: origin of the values; `source_key` names the source in `sets.yaml`.
         ours: Confab's columns with this metric or the most similar one.
         is_same: True if our formula is the same.
         note: remark on this row.
@@ -88,6 +88,7 @@ class Published:
     values: dict[Method, float]
     n: int | None
     source: Source
+    source_key: str
     table: str
     ours: tuple[str, ...]
     is_same: bool
@@ -153,6 +154,7 @@ def _row(facts: _Facts, row: dict[str, str]) -> Published:
         values={method: float(row[method]) for method in METHODS if row[method]},
         n=int(row["n"]) if row["n"] else None,
         source=facts.sources[row["source"]],
+        source_key=row["source"],
         table=row["table"],
         ours=tuple(known.ours) if known else (),
         is_same=known is not None and row["source"] in known.same_in,

@@ -51,7 +51,7 @@ _PLACES = {
     "guide/audit#retention": "retention",
     "background/hybrid_metric": "study_prediction runs_compare",
     "background/intervals#models-by-a-formula": "study_why",
-    "background/results#metrics-of-single-replies": "benchmark benchmark_cell",
+    "background/results#metrics-of-single-replies": "benchmark benchmark_cell benchmark_paper",
     "background/results#published-results": "benchmark_published",
     "reference/metrics": "metrics",
     "guide/importing": "imports import_file",

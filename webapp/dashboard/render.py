@@ -217,10 +217,14 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class LaidOutPart:
-    """Figure or table in the layout of the report."""
+    """Figure or table in the layout of the report.
+
+    Attributes:
+        source: key of the study, or name of the paper's layout; begins the names of files.
+    """
 
     part: ReportPart
-    study: str
+    source: str
 
     @property
     def caption(self) -> str:
@@ -257,7 +261,7 @@ class LaidOutPart:
     @property
     def texts(self) -> list[Text]:
         """The table as LaTeX, Markdown and CSV."""
-        name = f"{self.study}-{self.part.id}"
+        name = f"{self.source}-{self.part.id}"
         latex = table_latex(self.table, caption=self.caption, label=name)
         return [
             Text("LaTeX", f"{name}.tex", _address(latex, "application/x-tex")),
@@ -294,13 +298,11 @@ def body_context(document: Document, *, level: int = 1) -> dict[str, Any]:
     Args:
         level: level of its heading.
     """
-    report = numbered(document)
+    report, source = numbered(document), document.study or document.like
     return {
         "report": report,
         "levels": (level, level + 1, level + 2),
-        "chapters": [
-            (chapter, [LaidOutPart(part, document.study) for part in chapter.parts]) for chapter in report.chapters
-        ],
+        "chapters": [(chapter, [LaidOutPart(part, source) for part in chapter.parts]) for chapter in report.chapters],
     }
 
 

@@ -155,6 +155,7 @@ urlpatterns = [
     path("benchmark/", benchmark.benchmark, name="benchmark"),
     path("benchmark/benchmark.csv", benchmark.benchmark_csv, name="benchmark_csv"),
     path("benchmark/published/", benchmark.benchmark_published, name="benchmark_published"),
+    path("benchmark/papers/<slug:paper>/", benchmark.benchmark_paper, name="benchmark_paper"),
     path("benchmark/files/remove/", benchmark.benchmark_remove, name="benchmark_remove"),
     path("benchmark/<int:pk>/again/", benchmark.benchmark_renew, name="benchmark_renew"),
     path("benchmark/<int:pk>/<str:metric>/", benchmark.benchmark_cell, name="benchmark_cell"),

@@ -79,7 +79,7 @@ def study_items(data: StudyData) -> StudyItems:
         if "reference" in result_names
         else None,
         weights_from=data.study.values.referencing.weights_study if weights else "",
-        approval=_approval(data.ratings) if "approval" in result_names else None,
+        approval=compute_approval(data.ratings) if "approval" in result_names else None,
     )
 
 
@@ -102,7 +102,7 @@ def _errors(data: StudyData) -> ErrorResults:
     return error_results(data.ratings, spans, texts)
 
 
-def _approval(ratings: Ratings) -> Approval:
+def compute_approval(ratings: Ratings) -> Approval:
     """Return the participants' choices, using the first of repeated ones."""
     once = ratings.once()
     chosen = np.nan_to_num(once.table())
@@ -121,7 +121,7 @@ def _weights(data: StudyData) -> dict[str, float]:
     keys = [dimension.key for dimension in data.dimensions]
     if not len(ratings) or not set(keys) <= set(ratings.answers):
         return {}
-    options = _approval(ratings).options
+    options = compute_approval(ratings).options
     return softmax_weights({option.option: option.approval for option in options if option.option in keys})
 
 

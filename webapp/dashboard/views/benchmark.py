@@ -10,16 +10,18 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.utils.http import urlencode
 
+from evaluation.agreement.paper_tables import BENCHMARK_PAPERS
 from evaluation.data.result_tables import Cell, NamedTable, count_cell, declared_table, p_cell, share_cell, span_cell
 from evaluation.number_format import share, span
 from evaluation.published.correlations import caveats_of
+from evaluation.published.papers import papers
 from evaluation.stats.correlation import Method
 from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB, BenchmarkForm
 from webapp.dashboard.navigation import Link, form_view, metric_tabs, page, post_view, read_view
-from webapp.dashboard.render import table_csv
+from webapp.dashboard.render import body_html, report_html, table_csv
 from webapp.dashboard.views.jobs import job_context
 from webapp.insights.benchmark_grid import HELD_OUT, MEAN, METHODS, NAME, RANK, Grid, grid_of
 from webapp.insights.benchmark_tables import (
@@ -31,6 +33,7 @@ from webapp.insights.benchmark_tables import (
     systems_table,
 )
 from webapp.insights.charts.scatter import items_figure
+from webapp.insights.report_benchmark import benchmark_report
 from webapp.jobs.models import Job, State
 from webapp.jobs.selectors.metrics import language_name
 from webapp.jobs.services.jobs import jobs_settle
@@ -141,7 +144,26 @@ def benchmark_remove(request: HttpRequest) -> HttpResponse:
 @read_view()
 def benchmark_published(request: HttpRequest) -> HttpResponse:
     """Show all published results by data set, with notes."""
-    return page(request, "benchmark_published.html", "metrics", sets=sets_published())
+    layouts = [(name, papers()[name]) for name in BENCHMARK_PAPERS]
+    return page(request, "benchmark_published.html", "metrics", sets=sets_published(), layouts=layouts)
+
+
+@read_view()
+def benchmark_paper(request: HttpRequest, paper: str) -> HttpResponse:
+    """Show the newest benchmarks in the layout of a paper, or send them as a file."""
+    if paper not in BENCHMARK_PAPERS:
+        raise Http404(f"Unknown paper “{paper}”. Choose from {', '.join(BENCHMARK_PAPERS)}.")
+    document = benchmark_report(paper)
+    if "file" in request.GET:
+        record(DOWNLOAD, file="benchmark")
+        return HttpResponse(
+            report_html(document),
+            content_type="text/html; charset=utf-8",
+            headers={"Content-Disposition": f'attachment; filename="{paper}.html"'},
+        )
+    return page(
+        request, "benchmark_paper.html", "metrics", paper=papers()[paper], report=body_html(document, (), level=1)
+    )
 
 
 @read_view()

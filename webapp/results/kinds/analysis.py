@@ -25,6 +25,7 @@ from evaluation.analysis.leaderboard import (
     ranking_progress,
 )
 from evaluation.data.languages import languages_of_sets
+from evaluation.metrics.entailment import CLASS_COLUMN
 from webapp.bots.selectors import text_store
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
@@ -61,7 +62,7 @@ from webapp.studies.models import OrderState, Study
 from webapp.studies.protocols.base import get_protocol
 
 if TYPE_CHECKING:
-    from evaluation.agreement.metric_agreement import JudgedReplies
+    from evaluation.agreement.metric_agreement import JudgedReplies, MetricAgreement
 
 
 @register_kind
@@ -127,6 +128,7 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
             "n_items": len(judgements.items),
             "agreement": {target: _main(agreement.to_json()) for target, agreement in agreements.items()},
             "scores": [] if scores is None else _plain(_sample_evenly(scores)),
+            **({"classes": classes} if (classes := _classes(first, len(judgements.items))) else {}),
             "lower_is_better": next(iter(first.signs.values()), 1.0) < 0,
         }
 
@@ -235,6 +237,13 @@ def _system_tests(judgements: JudgedReplies, rows: Sequence[Mapping[str, Any]]) 
 def _main(agreement: dict[str, Any]) -> dict[str, Any]:
     """Keep only the main column of a metric, which pages show."""
     return {name: value for name, value in agreement.items() if name != "columns"}
+
+
+def _classes(agreement: MetricAgreement, n_items: int) -> dict[str, list[float | None]]:
+    """Return the classes of all replies by column of a classifier; empty for other metrics and large data sets."""
+    if n_items > MOST_POINTS:
+        return {}
+    return {name: _plain(values) for name, values in agreement.scores.items() if name.endswith(CLASS_COLUMN)}
 
 
 def _sample_evenly(values: np.ndarray) -> np.ndarray:

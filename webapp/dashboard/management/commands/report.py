@@ -1,7 +1,8 @@
 """`report --study KEY --output FILE.html`: a study's report as one file.
 
 `report --study KEY --json` prints the results that the page is made of; `--like ghandeharioun2019` uses the layout of
-that paper, with Tables 2, 3, 5 and 8 and Figures 3 to 8.
+that paper. `report --like grade2020 --output FILE.html` puts the newest benchmarks of metrics into the layout of one of
+the other papers; with `--study` only that study's.
 """
 
 from __future__ import annotations
@@ -13,10 +14,12 @@ from pathlib import Path
 from typing import Any
 
 from chatbots.text import quote
+from evaluation.agreement.paper_tables import BENCHMARK_PAPERS
 from evaluation.analysis.formula_model import KINDS
 from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.dashboard.render import report_html
+from webapp.insights.report_benchmark import benchmark_report
 from webapp.insights.report_document import CHANGES_SECTION, with_changes
 from webapp.insights.report_files import report_before, report_state
 from webapp.insights.report_paper import LIKE, paper_report
@@ -39,7 +42,9 @@ class Command(ConfabCommand):
     help = "Write the complete analysis of a study as one self-contained page."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--study", required=True, metavar="KEY")
+        parser.add_argument(
+            "--study", default="", metavar="KEY", help="required unless --like names a benchmark layout"
+        )
         parser.add_argument(
             "--output", type=Path, metavar="FILE.html", help="the page; if missing, --json prints all results"
         )
@@ -55,9 +60,9 @@ class Command(ConfabCommand):
         )
         parser.add_argument(
             "--like",
-            choices=LIKE,
+            choices=(*LIKE, *BENCHMARK_PAPERS),
             default="",
-            help="render Tables 2, 3, 5 and 8 and Figures 3 to 8 of this paper, with the published values",
+            help="render the tables and figures of this paper, with the published values",
         )
         parser.add_argument(
             "--sections", default="", metavar="a,b", help="only these sections of the page, such as ratings,hybrid"
@@ -70,6 +75,10 @@ class Command(ConfabCommand):
         without_argument(parser)
 
     def run(self, **options: Any) -> dict[str, Any]:
+        if options["like"] in BENCHMARK_PAPERS:
+            return self._of_benchmarks(**options)
+        if not options["study"]:
+            raise Usage("--study is missing; name the study to report")
         study = study_named(options["study"])
         output: Path | None = options["output"]
         if output is None and not options["json"]:
@@ -134,6 +143,22 @@ class Command(ConfabCommand):
         if CHANGES_SECTION in section_ids:
             document = with_changes(document, before)
         output.write_text(report_html(document), encoding="utf-8")
+        return {"file": str(output)}
+
+    def _of_benchmarks(self, **options: Any) -> dict[str, Any]:
+        """Write the newest benchmarks in the layout of a paper."""
+        output: Path | None = options["output"]
+        if output is None:
+            raise Usage("--like needs a page; add --output FILE.html")
+        for name in ("bots", "run", "turned", "formula", "include_synthetic", "without"):
+            if options[name]:
+                raise Usage(f"--{name.replace('_', '-')} is for reports of ratings; remove it")
+        _writable(output)
+        studies = [study_named(options["study"])] if options["study"] else None
+        record(DOWNLOAD, studies[0] if studies else None, file="report")
+        document = benchmark_report(options["like"], studies)
+        section_ids = _sections(options["sections"], [chapter.id for chapter in document.chapters])
+        output.write_text(report_html(document.chosen(section_ids)), encoding="utf-8")
         return {"file": str(output)}
 
     def _of_pairs(

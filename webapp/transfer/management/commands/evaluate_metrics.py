@@ -4,6 +4,7 @@ With `--against COLUMN` each metric is also compared with another one on the sam
 its interval. If a study's participants compare two replies or chats, each metric chooses the one with the better score,
 and its choices are listed next to theirs; `--judged FILE.csv` adds a judge's. `--target DIMENSION` selects the rating.
 `--scores FILE` also writes the scores of each reply.
+`--like grade2020` prints the tables of a paper.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from django.core.management.base import CommandError
 
 from chatbots.text import quote
+from evaluation.agreement.paper_tables import BENCHMARK_PAPERS, paper_tables, print_paper_table
 from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.jobs.management.command_line import reply_bar, scoring_arguments, study_named
@@ -30,6 +32,7 @@ from webapp.transfer.writers import FORMATS, Format, write_file
 if TYPE_CHECKING:
     from evaluation.agreement.metric_agreement import JudgedReplies, MetricAgreement
     from evaluation.data.items import ChatPair, ReplyItem
+    from evaluation.data.result_tables import NamedTable
     from webapp.studies.models import Study
 
 _READ_FOR_LANGUAGE = 500
@@ -38,6 +41,7 @@ _READ_FOR_LANGUAGE = 500
 
 class Command(ConfabCommand):
     help = "Correlate turn-level metrics with human scores of single replies."
+    _tables: Sequence[tuple[str, NamedTable]] = ()
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
         source = parser.add_mutually_exclusive_group(required=True)
@@ -77,6 +81,12 @@ class Command(ConfabCommand):
             metavar="FILE",
             help="also write the scores of each reply to this .csv, .jsonl or .parquet file",
         )
+        parser.add_argument(
+            "--like",
+            choices=BENCHMARK_PAPERS,
+            default="",
+            help="print the tables of this paper, with the published values; the JSON does not change",
+        )
         without_argument(parser)
         parser.add_argument("--include-synthetic", action="store_true")
         scoring_arguments(
@@ -95,9 +105,10 @@ class Command(ConfabCommand):
             raise Usage("--metrics is empty; name at least one metric")
         scores_format = None if options["scores"] is None else _scores_format(options["scores"])
         if options["study"] is not None and get_protocol(study := study_named(options["study"])).compares_pairs:
-            if options["against"] or options["max_over_raters"] or scores_format:
+            of_replies = ("against", "max_over_raters", "scores", "like")
+            if option := next((name for name in of_replies if options[name]), None):
                 raise Usage(
-                    "--against, --max-over-raters and --scores need scores of single replies; this study compares pairs"
+                    f"--{option.replace('_', '-')} needs scores of single replies; this study compares pairs; remove it"
                 )
             return self._compare_choices(study, metric_names, options)
         if options["judged"] is not None:
@@ -128,6 +139,9 @@ class Command(ConfabCommand):
                 record(DOWNLOAD, study, file="scores")
             self._write_scores(options["scores"], scores_format, judgements, agreements)
         self._note_languages(judgements, [name for name, agreement in agreements.items() if agreement.columns])
+        if options["like"]:
+            title = options["data"].name if options["data"] is not None else options["study"]
+            self._tables = paper_tables(options["like"], title, judgements, agreements)
         return {name: agreement.to_json() for name, agreement in agreements.items()}
 
     def _write_scores(
@@ -210,6 +224,9 @@ class Command(ConfabCommand):
 
         if any("n_pairs" in row for row in result.values()):
             self.stdout.write(choices_printed(result))
+            return
+        if self._tables:
+            self.stdout.write("\n".join(print_paper_table(name, table) for name, table in self._tables))
             return
         self.stdout.write(agreements_printed(result))
 
