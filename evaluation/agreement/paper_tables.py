@@ -28,6 +28,7 @@ from evaluation.data.result_tables import (
     number_cell,
     share_cell,
     span_cell,
+    with_footnotes,
 )
 from evaluation.metrics.entailment import CLASS_COLUMN, CLASSES
 from evaluation.number_format import share
@@ -40,7 +41,6 @@ from evaluation.stats.means import SHARE, Interval, mean_interval
 
 NOT_SIGNIFICANT = 0.05
 """p-value above which GRADE's paper marks a correlation."""
-_SUPERSCRIPTS = "¹²³⁴⁵"
 _QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 _GRADES = 4
 """Number of grades in DialogEntailment's annotation."""
@@ -196,15 +196,15 @@ def layout_tables(paper: str, sets: Sequence[RatedSet]) -> dict[str, list[NamedT
     """
     makers = _MAKERS[paper]
     computed = _Computed(sets)
-    return {
-        item.item: (
-            _correlation_tables(paper, item.item, computed)
-            if (paper, item.item) in _CORRELATIONS
-            else makers[item.item](sets, computed)
-        )
-        for item in papers()[paper].items
-        if item.kind == "layout"
-    }
+    tables = {}
+    for item in papers()[paper].items:
+        if item.kind == "layout":
+            if (paper, item.item) in _CORRELATIONS:
+                made = _correlation_tables(paper, item.item, computed)
+            else:
+                made = makers[item.item](sets, computed)
+            tables[item.item] = [with_footnotes(table) for table in made]
+    return tables
 
 
 def paper_tables(
@@ -227,15 +227,8 @@ def paper_tables(
 
 
 def print_paper_table(name: str, table: NamedTable) -> str:
-    """Return a table for a terminal, with numbered reasons below it."""
-    reasons = list(dict.fromkeys(cell.reason for row in table.table.rows for cell in row if cell.reason))
-    numbered = [
-        [replace(cell, text=f"–{_SUPERSCRIPTS[reasons.index(cell.reason)]}") if cell.reason else cell for cell in row]
-        for row in table.table.rows
-    ]
-    foot = "; ".join(f"{_SUPERSCRIPTS[k]} {reason}" for k, reason in enumerate(reasons))
-    marked = replace(table, title=f"{name}. {table.title}", table=replace(table.table, rows=numbered))
-    return marked.printed("\n".join(filter(None, [foot, table.note])))
+    """Return a table with its number for a terminal."""
+    return replace(table, title=f"{name}. {table.title}").printed(table.note)
 
 
 def _correlation_tables(paper: str, item: str, computed: _Computed) -> list[NamedTable]:

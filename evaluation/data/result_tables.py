@@ -20,6 +20,7 @@ from evaluation.number_format import figure, p_value, share, span
 from evaluation.plots.marks import bot_icon
 
 Row = TypeVar("Row")
+_SUPERSCRIPTS = "¹²³⁴⁵⁶⁷⁸⁹"
 _SCREEN = 24
 """Number of rows that fit on a screen."""
 StoredReason = Annotated[str, Field(alias="why")]
@@ -89,10 +90,16 @@ def headers_of(*titles: str) -> list[Header]:
 
 @dataclass(frozen=True, slots=True)
 class PageTable:
-    """The figure's numbers, for reading, copying and screen readers."""
+    """The figure's numbers, for reading, copying and screen readers.
+
+    Attributes:
+        has_footnotes: whether reasons are numbered, and printed once below the table instead of with each cell. At most
+            nine reasons can be numbered.
+    """
 
     headers: list[Header]
     rows: list[list[Cell]]
+    has_footnotes: bool = False
 
     @property
     def is_tall(self) -> bool:
@@ -101,8 +108,35 @@ class PageTable:
 
     @property
     def lined(self) -> list[list[tuple[Header, Cell]]]:
-        """Rows with each cell's column."""
-        return [list(zip(self.headers, row, strict=True)) for row in self.rows]
+        """Printed rows with each cell's column."""
+        return [list(zip(self.headers, row, strict=True)) for row in self.printed_rows]
+
+    @property
+    def printed_rows(self) -> list[list[Cell]]:
+        """Rows as printed: with footnotes, cells have the number of their reason."""
+        if not self.has_footnotes:
+            return self.rows
+        reasons = self._reasons
+        return [
+            [
+                replace(cell, text=cell.text + _SUPERSCRIPTS[reasons.index(cell.reason)], reason="")
+                if cell.reason
+                else cell
+                for cell in row
+            ]
+            for row in self.rows
+        ]
+
+    @property
+    def footnotes(self) -> list[str]:
+        """The numbered reasons; empty without footnotes."""
+        if not self.has_footnotes:
+            return []
+        return [f"{_SUPERSCRIPTS[k]} {reason}" for k, reason in enumerate(self._reasons)]
+
+    @property
+    def _reasons(self) -> list[str]:
+        return list(dict.fromkeys(cell.reason for row in self.rows for cell in row if cell.reason))
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +159,17 @@ class NamedTable:
     def printed(self, foot: str = "") -> str:
         """Return the table for a terminal, with `foot` below it."""
         headers = [header.text for header in self.table.headers]
-        return text_table(self.title, headers, [[cell.text for cell in row] for row in self.table.rows], foot)
+        rows = [[cell.text for cell in row] for row in self.table.printed_rows]
+        return text_table(self.title, headers, rows, "\n".join(filter(None, ["; ".join(self.table.footnotes), foot])))
 
 
 Columns = tuple[str | Sequence[str], Callable[[Row], Cell | Sequence[Cell]]]
 """A title and the cell of a row, or the titles of several columns and their cells."""
+
+
+def with_footnotes(table: NamedTable) -> NamedTable:
+    """Return the table with reasons as footnotes, for tables that repeat a few of them."""
+    return replace(table, table=replace(table.table, has_footnotes=True))
 
 
 def linked(cells: Sequence[Cell], href: str) -> list[Cell]:

@@ -99,7 +99,11 @@ _LATEX = {
     "≈": r"$\approx$",
     "→": r"$\rightarrow$",
     "↔": r"$\leftrightarrow$",
+    "¹": r"\textsuperscript{1}",
     "²": r"\textsuperscript{2}",
+    "³": r"\textsuperscript{3}",
+    "⁴": r"\textsuperscript{4}",
+    "⁵": r"\textsuperscript{5}",
     "α": r"$\alpha$",
     "β": r"$\beta$",
     "η": r"$\eta$",
@@ -155,7 +159,7 @@ def table_latex(table: PageTable, *, caption: str, label: str) -> str:
         r"\toprule",
         " & ".join(latex_text(header.text) for header in table.headers) + r" \\",
         r"\midrule",
-        *(" & ".join(latex_text(cell.text) for cell in row) + r" \\" for row in table.rows),
+        *(" & ".join(latex_text(cell.text) for cell in row) + r" \\" for row in table.printed_rows),
         r"\bottomrule",
         r"\end{tabular}",
         *(rf"\par\footnotesize {latex_text(reason)}" for reason in _reasons(table)),
@@ -172,7 +176,7 @@ def table_markdown(table: PageTable, *, caption: str) -> str:
         "",
         _line(markdown_text(header.text) for header in table.headers),
         _line(rule),
-        *(_line(markdown_text(cell.text) for cell in row) for row in table.rows),
+        *(_line(markdown_text(cell.text) for cell in row) for row in table.printed_rows),
     ]
     if reasons := _reasons(table):
         lines += ["", *(f"- {markdown_text(reason)}" for reason in reasons)]
@@ -184,10 +188,12 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _reasons(table: PageTable) -> list[str]:
-    """Return the reasons for empty cells, with their rows and columns.
+    """Return the footnotes, or the reasons for empty cells with their rows and columns.
 
     Each reason is listed once.
     """
+    if table.has_footnotes:
+        return table.footnotes
     places_by_reason: dict[str, list[str]] = {}
     for row in table.lined:
         for header, cell in row:

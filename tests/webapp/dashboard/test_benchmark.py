@@ -116,6 +116,34 @@ def test_a_cell_draws_its_replies_and_counts_what_was_left_out(staff: Client) ->
     assert staff.get(f"{ADDRESS}{job.pk}/bleu/?source=set 1").status_code == 404
 
 
+def test_benchmarks_fill_the_layout_of_a_paper_on_the_page_and_in_a_file(staff: Client, tmp_path: Path) -> None:
+    post(staff, judged())
+    run_job(Job.objects.get(kind="benchmark"))
+    assert f"{ADDRESS}papers/grade2020/" in staff.get(f"{ADDRESS}published/").content.decode()
+    html = flat(staff.get(f"{ADDRESS}papers/grade2020/").content.decode())
+    assert "Correlations on three data sets: set 1" in html
+    assert "2 data sets" not in html, "one file, with two sources"
+    assert "1 data set with 24 rated replies" in html
+    assert html.count("not computed here") <= html.count("<table"), "once for each table"
+    output = tmp_path / "grade.html"
+    call_command("report", "--like", "grade2020", "--output", str(output), stdout=io.StringIO())
+    assert "Correlations on three data sets: set 1" in flat(output.read_text())
+    sent = staff.get(f"{ADDRESS}papers/grade2020/?file")
+    assert 'filename="grade2020.html"' in sent["Content-Disposition"]
+    assert staff.get(f"{ADDRESS}papers/gp2020/").status_code == 404
+
+
+def test_a_layout_without_data_is_empty_and_a_deleted_file_is_named(staff: Client) -> None:
+    html = flat(staff.get(f"{ADDRESS}papers/rade2023/").content.decode())
+    assert "0 data sets with 0 rated replies" in html
+    post(staff, judged())
+    run_job(Job.objects.get(kind="benchmark"))
+    for path in benchmark_folder().iterdir():
+        path.unlink()
+    html = flat(staff.get(f"{ADDRESS}papers/rade2023/").content.decode())
+    assert "mine.jsonl: statistics of its replies are missing" in html
+
+
 def test_a_study_is_computed_anew_when_its_people_said_more_and_forgotten_with_them(staff: Client) -> None:
     study = make_study("talk")
     chats = [make_conversation(study, n_exchanges=3) for _ in range(2)]

@@ -27,6 +27,7 @@ from evaluation.data.tables import Column
 from evaluation.hybrid.features import PRESETS
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_list
+from evaluation.published.papers import PaperItem, papers
 from webapp.core.management.base import ConfabCommand
 from webapp.jobs.selectors.metrics import languages_of
 from webapp.studies.assignment.rules.base import rules
@@ -314,6 +315,21 @@ def _redaction(root: Path) -> str:
     return _table(["texts", "kind", "recall", "precision"], rows)
 
 
+def _papers(root: Path) -> str:
+    parts = []
+    for name, paper in papers().items():
+        rows = ([item.item, item.title, _reproduced(name, item), item.by_hand or "–"] for item in paper.items)
+        table = _table(["item", "content", "command or page", "by hand"], rows)
+        parts.append(f"## {paper.title}\n\n*{paper.work}*, {paper.source}.\n\n{table}")
+    return "\n\n".join(parts)
+
+
+def _reproduced(paper: str, item: PaperItem) -> str:
+    if item.kind == "drawing":
+        return "a drawing or fixed text: nothing to reproduce"
+    return item.where or f"`report --like {paper}`"
+
+
 CATALOGUES: dict[str, Callable[[Path], str]] = {
     "bots": _bots,
     "kinds": _kinds,
@@ -328,12 +344,13 @@ CATALOGUES: dict[str, Callable[[Path], str]] = {
     "settings": _settings,
     "commands": _commands,
     "redaction": _redaction,
+    "papers": _papers,
 }
 
 
 DOCUMENTS = (
     *(f"docs/guide/{name}.md" for name in ("bots", "publishing", "studies")),
-    *(f"docs/reference/{name}.md" for name in ("commands", "data_formats", "metrics", "settings")),
+    *(f"docs/reference/{name}.md" for name in ("commands", "data_formats", "metrics", "papers", "settings")),
 )
 
 
