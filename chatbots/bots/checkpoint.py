@@ -81,6 +81,12 @@ class CheckpointBot(ConfiguredBot):
         }
 
     @property
+    def training_config(self) -> dict[str, Any]:
+        """Configuration of the training run; empty if the checkpoint does not contain it."""
+        manifest = self._manifest()
+        return dict(manifest.training.get("config") or {}) if manifest else {}
+
+    @property
     def memory_bytes(self) -> int:
         """Memory of the weights in single precision, assuming that none are shared.
 

@@ -13,6 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+from chatbots.training.config import CONFIGS_FOLDER
+from chatbots.validation import yaml_read
 
 NAME = "ghandeharioun2019"
 MODELS = ("HRED", "VHRED", "VHCR")
@@ -63,6 +67,50 @@ def published() -> Mapping[tuple[str, PaperBot, str], PublishedValue]:
 def paper_bots(versions: tuple[str, ...] = ("baseline", "EI")) -> list[PaperBot]:
     """Return the paper's bots of these versions, in table order."""
     return [PaperBot(m, c, v) for m in MODELS for c in CORPORA for v in versions]
+
+
+HYPER_PARAMETERS = {
+    "batch": ("optimiser", "batch_size"),
+    "dropout": ("sizes", "dropout"),
+    "decoder": ("sizes", "H_d"),
+    "encoder": ("sizes", "H_e"),
+    "context": ("sizes", "C"),
+    "embedding": ("sizes", "E"),
+    "word drop": ("regularisation", "word_drop"),
+    "sentence drop": ("regularisation", "sentence_drop"),
+    "beam": ("held_out", "beam"),
+    "w_emo": ("ei", "w_emo"),
+    "e": ("ei", "e"),
+    "w_inf": ("ei", "w_inf"),
+    "s": ("ei", "s"),
+}
+"""Columns of Table 9 with their places in the configuration of a training run."""
+_DEFAULTS = {"word drop": 0.0, "sentence drop": 0.0}
+
+
+def hyper_parameters(config: Mapping[str, Any]) -> dict[str, float]:
+    """Return the hyper-parameters of Table 9 that a training configuration has.
+
+    Args:
+        config: as in `chatbots.training.config`; models without EI have none of its values.
+    """
+    values: dict[str, float] = dict(_DEFAULTS) if config else {}
+    for name, (section, key) in HYPER_PARAMETERS.items():
+        value = (config.get(section) or {}).get(key)
+        if value is not None:
+            values[name] = float(value)
+    return values
+
+
+@cache
+def published_hyper_parameters() -> Mapping[PaperBot, Mapping[str, float]]:
+    """Return Table 9, from the shipped configurations of the twelve bots."""
+    folder = CONFIGS_FOLDER / "table9"
+    return {
+        bot: hyper_parameters(yaml_read(folder / f"{bot.corpus}-{bot.model}{ending}.yaml".lower()))
+        for bot in paper_bots()
+        for ending in ["-ei" if bot.version == "EI" else ""]
+    }
 
 
 def matched(bot: str, factors: Mapping[str, Mapping[str, str]]) -> PaperBot | None:

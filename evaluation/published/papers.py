@@ -118,4 +118,4 @@ def published_span(values: Mapping[tuple[str, str], OtherValue], row: str, colum
     value, half = values.get((row, column), (0.0, None))
     if half is None:
         return span_cell(None, None, shares=True, reason=Gap.NOT_PUBLISHED)
-    return span_cell(value - half, value + half, shares=True)
+    return span_cell(value - half, value + half, 3, shares=True)

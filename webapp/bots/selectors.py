@@ -19,6 +19,7 @@ from django.utils.translation import ngettext
 
 from chatbots import Conversation
 from chatbots.bots.base import Bot
+from chatbots.bots.checkpoint import CheckpointBot
 from chatbots.bots.person import PERSON
 from chatbots.endpoints.metering import BoundedBot, PaidBot, ReplyCost
 from chatbots.installation import TEXT_STORE_PATH
@@ -422,6 +423,13 @@ def bots_unknown(bot_ids: Collection[str]) -> list[str]:
         except UnknownName as error:
             errors.append(capfirst(str(error)))
     return errors
+
+
+def bots_trained(bot_ids: Collection[str]) -> dict[str, CheckpointBot]:
+    """Return those of these bots that run a checkpoint of this server."""
+    bots_discover()
+    installed = {bot_id: registry.get(bot_id) for bot_id in bot_ids if bot_id in registry and is_visible(bot_id)}
+    return {bot_id: bot for bot_id, bot in installed.items() if isinstance(bot, CheckpointBot)}
 
 
 def bots_taking_images(bot_ids: Collection[str]) -> list[str]:

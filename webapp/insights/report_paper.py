@@ -1,7 +1,8 @@
 """Report in the numbering of Ghandeharioun et al. (2019).
 
-It has Tables 2, 3, 5 and 8 and Figures 3 to 8, with the published numbers. Our numbers are those of the normal report.
-A number that the study lacks is shown as a gap with its reason.
+It has Tables 1 to 9 and Figures 2 to 9, with the published numbers. Our numbers are those of the normal report. A
+number that the study lacks is shown as a gap with one of the five reasons of `Gap`. The one-turn comparisons are made
+by `webapp/insights/report_paper_one_turn.py`.
 """
 
 from __future__ import annotations
@@ -11,23 +12,37 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
-from evaluation.data.result_tables import Cell, count_cell, declared_table, number_cell, share_cell, span_cell
+from evaluation.data.result_tables import (
+    Cell,
+    count_cell,
+    declared_table,
+    number_cell,
+    share_cell,
+    span_cell,
+    with_footnotes,
+)
 from evaluation.published.ghandeharioun2019 import (
     DIMENSIONS,
+    HYPER_PARAMETERS,
     LEVEL,
     NAME,
     VERSIONS,
     PaperBot,
+    hyper_parameters,
     matched,
     paper_bots,
     published,
+    published_hyper_parameters,
 )
+from evaluation.published.papers import Gap
 from evaluation.stats.correlation import Correlation, correlate
+from webapp.bots.selectors import bots_trained
 from webapp.core.clock import database_now
 from webapp.insights.narrative import phrases
 from webapp.insights.narrative.hybrid_fits import hybrid_section
 from webapp.insights.narrative.phrases import Section, mean_cells
 from webapp.insights.report_document import Chapter, Document, chapter_of
+from webapp.insights.report_paper_one_turn import OneTurn
 from webapp.insights.report_sections import SECTIONS
 from webapp.jobs.selectors.analysis_tables import bot_versions, factors_of, measured_of
 from webapp.results.compute import StudyComparisons
@@ -66,18 +81,6 @@ class _Ours:
         """Return the cell with a bot's name."""
         return Cell(str(row[0] or self.frame.title(row[1] or "")))
 
-    def lacking(self, row: Row, reason: str = "") -> str:
-        """Return the reason for a missing value of ours.
-
-        The study has no such bot, or another one.
-        """
-        return reason if row[1] is not None else f"this study has no bot {row[0]}"
-
-
-def _of_paper(row: Row, reason: str = "") -> str:
-    """Return the reason for a missing value of the paper's."""
-    return reason if row[0] is not None else "not in the paper"
-
 
 def paper_report(frame: StudyFrame, result: Callable[[str], Any]) -> Document:
     """Return the study in the layout of the paper."""
@@ -96,12 +99,21 @@ def paper_report(frame: StudyFrame, result: Callable[[str], Any]) -> Document:
     comparisons: StudyComparisons = result("comparisons")
     measured = {name.lower(): values for name, values in measured_of(versions, bot_table).items()}
     two = ("baseline", "EI")
+    one_turn = OneTurn(frame, by_paper)
     chapters = [
+        chapter_of(one_turn.forms(comparisons), ["Table 1"]),
+        chapter_of(_questions(frame), ["Figure 2"]),
         chapter_of(_ratings(ours, comparisons), ["Table 2"]),
         chapter_of(_models(ours, measured, two, "3"), ["Table 3"]),
         *_figures(frame, result),
+        chapter_of(one_turn.shares("Table 4", ["quality"]), ["Table 4"]),
         chapter_of(_models(ours, measured, VERSIONS, "5"), ["Table 5"]),
+        chapter_of(one_turn.shares("Table 6", one_turn.question_keys), ["Table 6"]),
+        chapter_of(one_turn.ambiguous(), ["Table 7", "Table 7, agreement"]),
         chapter_of(_count_ratings(ours, comparisons), ["Table 8"]),
+        chapter_of(_hyper_parameters(ours), ["Table 9"]),
+        chapter_of(one_turn.questions(), ["Figure 9"]),
+        chapter_of(one_turn.against_interactive()),
     ]
     index = [chapter.id for chapter in chapters].index("figure-7")
     together = chapter_of(_over_bots(frame, comparisons), ["Figure 7, over bots"])
@@ -120,7 +132,7 @@ def paper_report(frame: StudyFrame, result: Callable[[str], Any]) -> Document:
         n_conversations=frame.facts.n_conversations,
         summary=(
             (
-                "Tables 2, 3, 5 and 8 and Figures 3 to 8 of “Approximating Interactive Human Evaluation with "
+                "Tables 1 to 9 and Figures 2 to 9 of “Approximating Interactive Human Evaluation with "
                 "Self-Play for Open-Domain Dialog Systems” (arXiv 1906.09308), with the results of this study next "
                 "to the published ones."
             ),
@@ -143,14 +155,14 @@ def _ratings(ours: _Ours, comparisons: StudyComparisons) -> Section:
         value = published()["2", row[0], name] if row[0] else None
         mean, half = (value.value, value.half_width) if value else (None, None)
         low, high = (None, None) if mean is None or half is None else (mean - half, mean + half)
-        return [number_cell(mean, 3, _of_paper(row)), span_cell(low, high, 3, reason=_of_paper(row))]
+        return [number_cell(mean, 3, Gap.NOT_PUBLISHED), span_cell(low, high, 3, reason=Gap.NOT_PUBLISHED)]
 
     def here(cell_key: tuple[Row, str]) -> list[Cell]:
         row, name = cell_key
         mean_row = comparisons.means.rows.get((row[1], name)) if row[1] else None
         if mean_row is not None:
-            return [*mean_cells(mean_row.interval, 3, reason=""), count_cell(mean_row.interval.n)]
-        reason = ours.lacking(row, f"this study has no question on {name}")
+            return [*mean_cells(mean_row.interval, 3, reason=Gap.UNDEFINED), count_cell(mean_row.interval.n)]
+        reason = Gap.NO_DATA
         return [number_cell(None, reason=reason), span_cell(None, None, reason=reason), count_cell(None, reason)]
 
     note = ""
@@ -173,6 +185,7 @@ def _ratings(ours: _Ours, comparisons: StudyComparisons) -> Section:
             note=note,
         )
     )
+    section.tables[:] = map(with_footnotes, section.tables)
     return section
 
 
@@ -200,10 +213,9 @@ def _models(
         value = published()["5", row[0], name].value if row[0] else None
         bot = row[1] or ""
         here = next((measured[n][bot] for n in _MEASURED[name] if bot in measured.get(n, {})), None)
-        unknown = "unknown; upload a table of bots under Correlations on the Why page"
         return [
-            number_cell(value, 3, _of_paper(row, "HRED has no latent variable")),
-            number_cell(here, 3, ours.lacking(row, unknown)),
+            number_cell(value, 3, Gap.NOT_PUBLISHED),
+            number_cell(here, 3, Gap.NO_DATA if row[1] is None else Gap.NOT_COMPUTED),
         ]
 
     titles = [f"{short}, {whose}" for short in _SHORT.values() for whose in ("published", "here")]
@@ -214,22 +226,74 @@ def _models(
         ("Bot", ours.name),
         (titles, lambda row: [cell for name in _SHORT for cell in compare_values(row, name)]),
         method="On held-out text: perplexity, KL, and similarity by average, extrema and greedy matching.",
-        note="There are no published intervals. Our values come from the bots’ checkpoints or the table of bots.",
+        note="There are no published intervals. Our values come from the bots’ checkpoints or the table of bots, which "
+        "you upload under Correlations on the Why page. HRED has no latent variable and therefore no KL.",
     )
-    return Section(table.id, f"Table {number}. {table.title}", tables=[table])
+    return Section(table.id, f"Table {number}. {table.title}", tables=[with_footnotes(table)])
 
 
 def _count_ratings(ours: _Ours, comparisons: StudyComparisons) -> Section:
     def published_n(row: Row) -> Cell:
         value = published()["8", row[0], "ratings"].value if row[0] else None
-        return count_cell(int(value or 0) if row[0] else None, _of_paper(row))
+        return count_cell(int(value or 0) if row[0] else None, Gap.NOT_PUBLISHED)
 
     def n(row: Row) -> Cell:
-        return count_cell(comparisons.means.n_ratings.get(row[1], 0) if row[1] else None, ours.lacking(row))
+        return count_cell(comparisons.means.n_ratings.get(row[1], 0) if row[1] else None, Gap.NO_DATA)
 
     columns = (("Bot", ours.name), ("Published", published_n), ("Here", n))
     table = declared_table("table-8", "Ratings per bot", ours.rows(paper_bots()), *columns)
-    return Section("table-8", "Table 8. Ratings per bot", tables=[table])
+    return Section("table-8", "Table 8. Ratings per bot", tables=[with_footnotes(table)])
+
+
+def _questions(frame: StudyFrame) -> Section:
+    """Return Figure 2: the questions that participants answer after a conversation."""
+    table = declared_table(
+        "figure-2",
+        "Questions after a conversation",
+        frame.dimensions,
+        ("Question", lambda dimension: Cell(dimension.title)),
+        ("Lowest", lambda dimension: Cell(f"{dimension.low:g} {dimension.low_label}".strip())),
+        ("Highest", lambda dimension: Cell(f"{dimension.high:g} {dimension.high_label}".strip())),
+        ("In the paper", lambda dimension: Cell("yes" if dimension.key in DIMENSIONS else "no")),
+        note="The paper shows a screenshot; its scales go from 1 to 7.",
+    )
+    return Section("figure-2", "Figure 2. Questions after a conversation", tables=[table])
+
+
+def _hyper_parameters(ours: _Ours) -> Section:
+    """Return Table 9: hyper-parameters of the paper's bots and of the study's trained ones."""
+    theirs = published_hyper_parameters()
+    trained_bots = bots_trained([*ours.by_paper.values(), *ours.unmatched])
+    here = {bot_id: hyper_parameters(bot.training_config) for bot_id, bot in trained_bots.items()}
+
+    def cells(row: Row) -> list[Cell]:
+        published_row = theirs.get(row[0], {}) if row[0] else {}
+        trained = here.get(row[1] or "", {})
+        gap = Gap.NO_DATA if row[1] is None else Gap.NOT_COMPUTED
+        return [
+            cell
+            for name in HYPER_PARAMETERS
+            for cell in (
+                _setting_cell(published_row.get(name), Gap.NOT_PUBLISHED),
+                _setting_cell(trained.get(name), gap),
+            )
+        ]
+
+    titles = [f"{name}, {whose}" for name in HYPER_PARAMETERS for whose in ("published", "here")]
+    table = declared_table(
+        "table-9",
+        "Hyper-parameters of the models",
+        ours.rows(paper_bots()),
+        ("Bot", ours.name),
+        (titles, cells),
+        method="From the checkpoints of bots that were trained with Confab and are installed here.",
+        note="w_emo, e, w_inf and s belong to EI.",
+    )
+    return Section("table-9", f"Table 9. {table.title}", tables=[with_footnotes(table)])
+
+
+def _setting_cell(value: float | None, reason: Gap) -> Cell:
+    return Cell("–" if value is None else f"{value:g}", reason="" if value is not None else reason, raw=(value,))
 
 
 def _figures(frame: StudyFrame, result: Callable[[str], Any]) -> list[Chapter]:
@@ -270,11 +334,10 @@ def _over_bots(frame: StudyFrame, comparisons: StudyComparisons) -> Section:
     bots = [bot for bot in frame.rated_bots if not frame.bots[bot].is_control]
     keys = [d for d in DIMENSIONS if d in {dimension.key for dimension in frame.dimensions}]
     our_means = {d: [_mean(comparisons, bot, d) for bot in bots] for d in keys}
-    unknown = "this study does not have both questions"
 
     def here(pair: tuple[str, str]) -> list[Cell]:
         if not set(pair) <= our_means.keys():
-            return [share_cell(None, reason=unknown), span_cell(None, None, reason=unknown)]
+            return [share_cell(None, reason=Gap.NO_DATA), span_cell(None, None, reason=Gap.NO_DATA)]
         return _r_cells(*(our_means[name] for name in pair))
 
     section = Section("figure-7-bots", "Figure 7, over bots")

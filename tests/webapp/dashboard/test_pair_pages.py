@@ -16,6 +16,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from chatbots.registry import bots
+from evaluation.published.papers import Gap
 from tests.builders import (
     exchange,
     make_arena,
@@ -31,7 +32,7 @@ from tests.markup import flat
 from webapp.conversations.models import Conversation
 from webapp.conversations.task_start import task_chats, task_start
 from webapp.core.rights import Right
-from webapp.insights.report_files import report_ask, report_state
+from webapp.insights.report_files import report_ask, report_newest, report_read, report_state
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import SelfPlayRun
 from webapp.ratings.models import Rating
@@ -41,10 +42,11 @@ from webapp.ratings.services import comparison_submit, rating_add
 from webapp.results.compute import PARTS
 from webapp.results.item_results import study_pairs
 from webapp.results.study_data import study_data
+from webapp.studies.bot_columns import bot_columns_read
 from webapp.studies.items import item_add
 from webapp.studies.models import Dimension, Study, Task
 from webapp.studies.rubrics import rubric_create
-from webapp.studies.services import task_open
+from webapp.studies.services import bot_columns_store, task_open
 from webapp.studies.versions import study_edit
 
 pytestmark = pytest.mark.django_db
@@ -128,6 +130,56 @@ def test_both_ways_of_asking_stand_side_by_side_from_either_study(reader: Client
         ("relatedness", "contingency"),
         ("empathy", "empathy"),
     ]
+
+
+def test_the_papers_layout_has_the_one_turn_comparisons_of_the_same_bots() -> None:
+    make_compared(n_people=12)
+    chats = make_chats()
+    table = b"bot,architecture,corpus,EI\neliza,HRED,Cornell,EI\nparrot,HRED,Cornell,plain\n"
+    bot_columns_store(study=chats, columns=bot_columns_read(table, ["eliza", "parrot"], "bots.csv"))
+    run_job(report_ask(study=chats, like="ghandeharioun2019"))
+    made = report_newest(chats, like="ghandeharioun2019")
+    document = report_read(made)
+    shares = {(row[0].text, row[1].text): row for row in document.table("table-6").table.rows}
+    row = shares["HRED, Cornell: EI against baseline", "Quality"]
+    results = study_pairs(chats).results
+    outcome = results.get_outcome("quality", "eliza", "parrot")
+    assert (row[2].raw, row[3].text) == ((0.408,), "[.359, .457]")
+    assert (row[8].raw, row[10].raw) == ((outcome.wins.mean,), (outcome.losses.mean,))
+    assert shares["VHCR, Reddit: EI against baseline", "Quality"][8].reason == Gap.NO_DATA
+    [ambiguous] = [
+        row
+        for row in document.table("table-7").table.rows
+        if [cell.text for cell in row[:2]] == ["HRED, Cornell: EI against baseline", "Quality"]
+    ]
+    assert [cell.raw[0] for cell in ambiguous[2:]] == [12, outcome.n_ambiguous, 8]
+    kappas = {row[0].text: row for row in document.table("table-7-kappa").table.rows}
+    assert kappas["Cornell"][1].raw == (0.176,)
+    assert kappas["Quality"][2].raw == (results.kappas[0].found.value,)
+    forms = {row[0].text: row for row in document.table("table-1").table.rows}
+    strength = next(bot for bot in results.strengths.bots if bot.bot == "eliza").strength
+    eliza = next(row for name, row in forms.items() if name.startswith("Eliza"))
+    assert (eliza[1].raw, eliza[3].raw[0]) == ((strength,), pytest.approx(5.5))
+    assert eliza[5].reason == Gap.NOT_COMPUTED
+    assert next(chapter for chapter in document.chapters if chapter.id == "one-turn").parts
+    assert not re.search(r"message \d|says \d", str(document)), "words of a chat in a report that may be shared"
+
+
+def test_trained_bots_show_their_hyper_parameters_next_to_the_papers() -> None:
+    study = make_study("trained", bots=["hred-demo", "hred-ei-demo"])
+    for _ in range(2):
+        make_rating(make_conversation(study, n_exchanges=3))
+    table = b"bot,architecture,corpus,EI\nhred-demo,HRED,Reddit,plain\nhred-ei-demo,HRED,Reddit,EI\n"
+    bot_columns_store(study=study, columns=bot_columns_read(table, ["hred-demo", "hred-ei-demo"], "bots.csv"))
+    run_job(report_ask(study=study, like="ghandeharioun2019"))
+    nine = report_read(report_newest(study, like="ghandeharioun2019")).table("table-9").table
+    titles = [header.text for header in nine.headers]
+    rows = {row[0].text: dict(zip(titles, row, strict=True)) for row in nine.rows}
+    ei = rows["HRED, Reddit, EI"]
+    assert (ei["embedding, published"].text, ei["embedding, here"].text) == ("500", "256")
+    assert (ei["w_inf, published"].text, ei["w_inf, here"].text) == ("25000", "25000")
+    assert rows["HRED, Reddit, baseline"]["w_emo, published"].reason == Gap.NOT_PUBLISHED
+    assert rows["VHCR, Cornell, EI"]["batch, here"].reason == Gap.NO_DATA
 
 
 def test_rehearsals_count_only_where_asked_for_and_nothing_is_no_error(reader: Client) -> None:

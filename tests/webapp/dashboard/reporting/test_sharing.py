@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from evaluation.published.ghandeharioun2019 import DIMENSIONS, PaperBot, matched, paper_bots, published
+from evaluation.published.papers import Gap
 from tests.builders import make_conversation, make_rating, make_study, signed_in
 from tests.webapp.results.conftest import study  # noqa: F401
 from webapp.core.errors import Refused
@@ -248,16 +249,17 @@ def test_a_study_stands_beside_the_paper(
     made = report_newest(study, like="ghandeharioun2019")
     document = report_read(made) if made else None
     assert [chapter.id for chapter in document.chapters] == [
-        *("table-2", "table-3", *(f"figure-{n}" for n in range(3, 9)), "table-5", "table-8")
+        *("table-1", "figure-2", "table-2", "table-3", *(f"figure-{n}" for n in range(3, 9)), "table-4", "table-5"),
+        *("table-6", "table-7", "table-8", "table-9", "figure-9", "one-turn"),
     ]
     two, three, eight = (document.table(f"table-{n}") for n in (2, 3, 8))
     assert two.label == "Table 2"
     rows = {(row[0].text, row[1].text): row for row in two.table.rows}
     there = rows["HRED, Reddit, EI", "Quality"]
     assert (there[2].raw, there[3].text, there[6].raw) == ((2.714,), "[2.415, 3.013]", (16,))
-    assert rows["VHCR, Cornell, EI", "Quality"][4].reason == ("this study has no bot VHCR, Cornell, EI")
-    assert rows["HRED, Reddit, EI", "empathy"][4].reason == "this study has no question on empathy"
-    assert rows["gamma", "Quality"][2].reason == "not in the paper"
+    assert rows["VHCR, Cornell, EI", "Quality"][4].reason == Gap.NO_DATA
+    assert rows["HRED, Reddit, EI", "empathy"][4].reason == Gap.NO_DATA
+    assert rows["gamma", "Quality"][2].reason == Gap.NOT_PUBLISHED
     assert [row[2].text for row in three.table.rows if row[0].text == "HRED, Reddit, EI"] == ["20.000"]
     assert [row[1].text for row in eight.table.rows[:2]] == ["55", "49"]
     lacking = next(one for one in document.chapters if one.id == "figure-6")
@@ -271,7 +273,7 @@ def test_a_study_stands_beside_the_paper(
     call_command(
         *("report", "--study", study.key, "--like", "ghandeharioun2019", "--output", str(output)), stdout=io.StringIO()
     )
-    assert re.findall(r'<section id="([a-z0-9-]+)"', output.read_text())[:2] == [*("table-2", "table-3")]
+    assert re.findall(r'<section id="([a-z0-9-]+)"', output.read_text())[:2] == ["table-1", "figure-2"]
     with pytest.raises(CommandError, match="invalid choice: 'gp2020'"):
         call_command("report", "--study", study.key, "--like", "gp2020", "--output", "x.html")
     with pytest.raises(CommandError, match=r"--like and --sections need a page; add --output FILE\.html"):
