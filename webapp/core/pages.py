@@ -105,9 +105,14 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 
 def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
-    """Respond 404 in the frame of every page."""
+    """Respond 404 in the frame of every page.
+
+    On the dashboard, staff see similar addresses if the view names them.
+    """
+    is_staff = request.path_info.startswith("/dashboard/") and getattr(request.user, "is_staff", False)
+    context = {"is_staff": is_staff, "similar": getattr(exception, "similar", {}) if is_staff else {}}
     with translation.override(locale_for(request)):
-        return render(request, "core/not_found.html", status=404)
+        return render(request, "core/not_found.html", context, status=404)
 
 
 def form_refused(request: HttpRequest, reason: str = "") -> HttpResponse:

@@ -20,6 +20,7 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from chatbots.bots.person import staff_among
+from chatbots.text import nearest_names
 from evaluation.plots.svg import FORMATS, Plot
 from webapp.core.pages import staff_refusal
 from webapp.core.project_scope import USUAL_PROJECT, active_project, enter_project
@@ -29,7 +30,7 @@ from webapp.dashboard.guide import FIRST, GUIDE_OF, guide_address
 from webapp.insights.charts.figure import FIGURE_PARAM, figures_in
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import get_protocol
-from webapp.studies.selectors import study_by_key
+from webapp.studies.selectors import study_by_key, study_keys
 
 View = Callable[..., Any]
 
@@ -38,12 +39,15 @@ def study_of(key: str) -> Study:
     """Return the study.
 
     Raises:
-        Http404: there is no study with this key.
+        Http404: there is no study with this key; `similar` has the addresses of similar ones.
     """
     try:
         return study_by_key(key)
     except Study.DoesNotExist:
-        raise Http404(f"no study {key}") from None
+        missing = Http404(f"no study {key}")
+        names = nearest_names(key, study_keys())
+        missing.similar = {name: reverse("dashboard:study", args=[name]) for name in names}  # type: ignore[attr-defined]
+        raise missing from None
 
 
 def study_of_first_link(request: HttpRequest) -> Study | None:

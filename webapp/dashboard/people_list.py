@@ -259,14 +259,7 @@ class PeopleReader:
         ]
         counts = Counter(chain.from_iterable(names for _visit, names in groups))
         open_counts = Counter(states) if self.pays else Counter[str]()
-        matching_visits = [visit for visit, names in groups if filters.show in names]
-        if filters.flag:
-            matching_visits = [
-                v for v in matching_visits if any(flag.name == filters.flag for flag in self.flags.get(v.key, NO_FLAGS))
-            ]
-        matching_visits = submissions_searched(
-            self.visits, filters.words, among=matching_visits, by_id=self.with_ids, by_code=self.pays
-        )
+        matching_visits = self._matching(filters, [visit for visit, names in groups if filters.show in names])
         page = min(filters.page, max(1, -(-len(matching_visits) // PAGE)))
         some = matching_visits[(page - 1) * PAGE : page * PAGE]
         ours = [visit for visit, state in zip(self.visits.all, states, strict=True) if state == OURS]
@@ -291,6 +284,25 @@ class PeopleReader:
             to_pay=to_pay_said(self.visits) if self.pays else "",
             n_all_parts=len(visits_of_all_parts(self.visits)) if self.pays else 0,
         )
+
+    def _matching(self, filters: PeopleFilters, visits: Sequence[Submission]) -> list[Submission]:
+        """Return those of the visits that have the filters' flag and words."""
+        if filters.flag:
+            visits = [v for v in visits if any(f.name == filters.flag for f in self.flags.get(v.key, NO_FLAGS))]
+        return submissions_searched(self.visits, filters.words, among=visits, by_id=self.with_ids, by_code=self.pays)
+
+    def neighbours(self, visit: Submission, filters: PeopleFilters) -> list[Submission | None]:
+        """Return the visits before and after this one in the filtered list; None at its ends."""
+        shown = []
+        for each in self.visits.all:
+            flags = self.flags.get(each.key, NO_FLAGS)
+            if (filters.synthetic or visit.is_synthetic or not each.is_synthetic) and filters.show in self._groups(
+                each, flags, state_of(each, flags)
+            ):
+                shown.append(each)
+        listed = [None, *self._matching(filters, shown), None]
+        place = next((i for i, each in enumerate(listed) if each is not None and each.key == visit.key), None)
+        return [None, None] if place is None else [listed[place - 1], listed[place + 1]]
 
     def _groups(self, visit: Submission, flags: list[Flag], state: str) -> Iterator[str]:
         """Look up each flag only once: hashing keys in Python is slow for 10,000 visits."""

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Avg, Count, Exists, F, Max, OuterRef, Q, QuerySet
+from django.db.models.functions import TruncDate
 from django.utils import timezone
 
 from chatbots.registry import title_of
@@ -45,7 +46,12 @@ MOST_TO_COMPARE = 60
 
 @dataclass(frozen=True, slots=True)
 class StudyRow:
-    """A study in the list. `latest` is in words."""
+    """A study in the list.
+
+    Attributes:
+        latest: time of the latest activity in words; `latest_at` is the time.
+        activity: completed chats, or tasks, of people on each of the last `ACTIVITY_DAYS` days, today last.
+    """
 
     study: Study
     protocol: str
@@ -55,6 +61,12 @@ class StudyRow:
     n_wanted: int
     n_bots: int
     latest: str
+    latest_at: datetime
+    activity: list[int]
+
+
+ACTIVITY_DAYS = 14
+"""Days of activity in the list of studies."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +168,7 @@ def study_rows(studies: QuerySet[Study]) -> list[StudyRow]:
             latest=Max("created_at", filter=Q(participant__is_synthetic=False)),
         )
     }
-    rows = []
+    rows, activity = [], _activity(listed)
     for study in listed:
         counts: dict[str, Any] = chat_counts.get(study.pk, {})
         if not (get_protocol(study).talks_to_bots or study.is_imported):
@@ -172,9 +184,32 @@ def study_rows(studies: QuerySet[Study]) -> list[StudyRow]:
                 n_wanted=study.values.quotas.n_conversations_wanted,
                 n_bots=max(len(study.bots), counts.get("n_bots", 0)),
                 latest=_latest(study, counts.get("latest")),
+                latest_at=counts.get("latest") or study.created_at,
+                activity=activity[study.pk],
             )
         )
     return rows
+
+
+def _activity(studies: Sequence[Study]) -> dict[int, list[int]]:
+    """Return the completed tasks of people on each of the last days, by study."""
+    today = timezone.localdate()
+    tasks = Task.objects.filter(
+        participant__study__in=studies,
+        participant__is_synthetic=False,
+        state=Task.State.COMPLETED,
+        ended_at__gte=database_now() - timedelta(days=ACTIVITY_DAYS + 1),
+    )
+    activity = {study.pk: [0] * ACTIVITY_DAYS for study in studies}
+    for study, day, n in (
+        tasks.order_by()
+        .annotate(day=TruncDate("ended_at"))
+        .values_list("participant__study", "day")
+        .annotate(n=Count("pk"))
+    ):
+        if 0 <= (days := (today - day).days) < ACTIVITY_DAYS:
+            activity[study][-1 - days] = n
+    return activity
 
 
 def tour_study() -> Study | None:

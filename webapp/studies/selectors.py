@@ -91,6 +91,11 @@ def study_found(key: str) -> Study | None:
     return Study.objects.filter(key=key).first()
 
 
+def study_keys() -> list[str]:
+    """Return the keys of the project's studies."""
+    return list(Study.objects.values_list("key", flat=True))
+
+
 def is_study_key_used(key: str) -> bool:
     """Return True if a study of any project has this key; callers must not say of which."""
     return Study.everywhere.filter(key=key).exists()

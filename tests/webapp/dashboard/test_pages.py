@@ -3,6 +3,7 @@
 import io
 import json
 import uuid
+from datetime import timedelta
 
 import pytest
 from django.core.cache import cache
@@ -11,15 +12,16 @@ from django.db import connection
 from django.test import Client, RequestFactory
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
+from django.utils import timezone
 
-from tests.builders import import_upload, make_conversation, make_study
+from tests.builders import import_upload, make_conversation, make_participant, make_study
 from tests.markup import flat
 from tests.webapp.dashboard.conftest import rate_some
 from webapp.bots.services import bot_version_record_imported
 from webapp.conversations.models import Conversation, Turn
 from webapp.jobs.models import HybridFit, Job, MetricResult, MetricRun, MetricVersion, SelfPlayRun
 from webapp.ratings.models import Rating
-from webapp.studies.models import Study
+from webapp.studies.models import Outcome, Study, Task
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 STUDY_PAGES = [
@@ -335,3 +337,32 @@ def test_the_theme_is_kept_and_goes_back_only_here(staff: Client) -> None:
     away = staff.post(address, {"theme": "system", "next": "https://evil.example/"})
     assert away["Location"] == "/dashboard/"
     assert "data-theme" not in staff.get("/dashboard/").content.decode()
+
+
+def test_a_missing_study_names_similar_ones(staff: Client) -> None:
+    make_study("garden-chats")
+    page = staff.get("/dashboard/studies/garden-chat/")
+    assert page.status_code == 404
+    assert f'Did you mean <a href="{reverse("dashboard:study", args=["garden-chats"])}">' in page.content.decode()
+    stranger = Client().get("/s/garden-chat/")
+    assert stranger.status_code == 404
+    assert "garden-chats" not in stranger.content.decode()
+
+
+def test_studies_are_sorted_by_progress_and_show_activity(staff: Client) -> None:
+    study = make_study("busy")
+    for days in (0, 3, 3, 40):
+        ended = timezone.now() - timedelta(days=days)
+        Task.objects.create(
+            participant=make_participant(study),
+            version=study.version,
+            kind="chat",
+            state=Task.State.COMPLETED,
+            completion_code=uuid.uuid4().hex[:12],
+            outcome=Outcome.RATED,
+            ended_at=ended,
+        )
+    html = staff.get(reverse("dashboard:studies")).content.decode()
+    assert "3 in the last 14 days" in html
+    assert "data-sortable" in html
+    assert 'data-sort="0"' in html

@@ -127,3 +127,18 @@ def test_a_longer_list_takes_no_more_queries(staff: Client, rated: Study) -> Non
         counts.append(len(queries))
     assert counts[1] == counts[2]
     assert counts[2] < 88
+
+
+def test_a_person_leads_to_the_next_one_of_the_filtered_list(staff: Client, rated: Study) -> None:
+    query = {"show": "done"}
+    listed = people(staff, rated, **query).select("a.person-id")
+    assert len(listed) == 8
+    page = staff.get(listed[1]["href"])
+    assert page.status_code == 200
+    links = BeautifulSoup(page.content.decode(), "html.parser")
+    assert links.select_one("a[rel=prev]")["href"] == listed[0]["href"]
+    assert links.select_one("a[rel=next]")["href"] == listed[2]["href"]
+    for place, missing in ((0, "prev"), (7, "next")):
+        end = staff.get(listed[place]["href"])
+        assert end.status_code == 200
+        assert not BeautifulSoup(end.content.decode(), "html.parser").select(f"a[rel={missing}]")

@@ -28,7 +28,7 @@ register.filter("in_words", duration_text)
 
 
 @register.simple_block_tag
-def table(content: str, caption: str, *columns: str, css: str = "") -> str:
+def table(content: str, caption: str, *columns: str, css: str = "", sortable: bool = False) -> str:
     """Draw a table around its rows.
 
     It is in a region that scrolls by keyboard.
@@ -36,13 +36,15 @@ def table(content: str, caption: str, *columns: str, css: str = "") -> str:
     Args:
         columns: titles, each with its classes after a colon; `hidden` ones are only for screen readers, empty ones are
             left out.
+        sortable: whether a click on a title sorts the rows, by `data-sort` of their cells where it is given.
     """
     heads = [_column_head(*column.partition(":")[::2]) for column in columns if column]
     return format_html(
-        '<div class="table-scroll" tabindex="0" role="region" aria-label="{}"><table class="table{}">'
+        '<div class="table-scroll" tabindex="0" role="region" aria-label="{}"><table class="table{}"{}>'
         '<caption class="visually-hidden">{}</caption><thead><tr>{}</tr></thead><tbody>{}</tbody></table></div>',
         caption,
         f" {css}" if css else "",
+        Markup(" data-sortable") if sortable else "",
         caption,
         format_html_join("", "{}", [(head,) for head in heads]),
         content,
@@ -122,6 +124,21 @@ def bar(done: int, total: int, label: str = "") -> Markup:
         class_="bar",
         aria_label=label or f"{done} of {total}",
     )
+
+
+@register.simple_tag
+def activity(counts: Sequence[int]) -> Markup:
+    """Draw numbers of days as small columns; nothing if all are 0."""
+    most = max(counts, default=0)
+    if not most:
+        return Markup("")
+    columns = [
+        el("rect", x=3 * day, y=round(14 - 13 * n / most, 1), width=2, height=round(13 * n / most, 1))
+        for day, n in enumerate(counts)
+        if n
+    ]
+    label = f"{sum(counts):,} in the last {len(counts)} days"
+    return el("svg", *columns, class_="activity", viewBox=f"0 0 {3 * len(counts)} 14", role="img", aria_label=label)
 
 
 JOB_PILLS = {

@@ -248,10 +248,12 @@ def datasheet_section(request: HttpRequest, study: Study) -> dict[str, Any]:
     entries = datasheet_of(study)
     return {
         "sections_of_sheet": [
-            (f"{number} {SECTIONS[number]}" + (f": {criterion}" if criterion else ""), list(answers))
-            for (number, criterion), answers in groupby(
+            (f"{number} {SECTIONS[number]}" + (f": {criterion}" if criterion else ""), answers, n_open)
+            for (number, criterion), group in groupby(
                 entries, key=lambda entry: (entry.question.section, entry.criterion)
             )
+            for answers in [sorted(group, key=lambda entry: not entry.is_open)]
+            for n_open in [sum(entry.is_open for entry in answers)]
         ],
         "n_open": sum(entry.is_open for entry in entries),
         "n": len(entries),

@@ -324,6 +324,7 @@ def person_page(
         may_erase=may(request.user, Right.ADMINISTER),
         pays=reader.pays,
         query=filters.query(),
+        neighbours=list(zip(("prev", "next"), reader.neighbours(visit, filters), strict=True)),
         address=reverse("dashboard:study_person", args=[study.key, visit.key.participant]),
     )
 

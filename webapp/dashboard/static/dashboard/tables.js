@@ -50,6 +50,7 @@ function sortable(table) {
 }
 
 function value(cell) {
+  if (cell.dataset.sort) return Number(cell.dataset.sort);
   const text = cell.textContent.trim();
   if (text === "" || text.startsWith("–")) return null;
   if (!cell.classList.contains("number")) return text;
