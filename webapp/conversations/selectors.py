@@ -201,12 +201,20 @@ def slowest_reply(study: Study, *, since: datetime | None) -> tuple[str, float] 
 
 def scripted_chats(study: Study, n: int) -> list[Conversation]:
     """Return the newest completed chats of scripted participants, each with its first turns as `first_turns`."""
-    chats = Conversation.objects.filter(study=study, is_synthetic=True, state=Conversation.State.COMPLETED)
-    newest = list(chats.select_related("bot").order_by("-created_at")[:n])
+    return _with_first_turns(Conversation.objects.filter(study=study, is_synthetic=True), n)
+
+
+def simulated_chats(run_id: int, n: int) -> list[Conversation]:
+    """Return the newest completed chats of a run, as `scripted_chats`."""
+    return _with_first_turns(Conversation.objects.filter(selfplay__run=run_id), n)
+
+
+def _with_first_turns(chats: QuerySet[Conversation], n: int) -> list[Conversation]:
+    newest = chats.filter(state=Conversation.State.COMPLETED).select_related("bot").order_by("-created_at")[:n]
     for chat in newest:
         first_turns = chat.turns.exclude(text="").order_by("index")[:_TURNS_SHOWN]
         chat.first_turns = list(first_turns)  # type: ignore[attr-defined]
-    return newest
+    return list(newest)
 
 
 _TURNS_SHOWN = 4

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
+
+from markupsafe import Markup
 
 from evaluation.data.result_tables import (
     Cell,
@@ -15,7 +18,8 @@ from evaluation.data.result_tables import (
     share_cell,
     span_cell,
 )
-from evaluation.number_format import percent
+from evaluation.number_format import percent, share, span
+from evaluation.plots.rows import ScaleWindow, full_window, interval_cell
 from webapp.insights.narrative.phrases import listed, reason_text
 
 Row = Mapping[str, Any]
@@ -37,6 +41,68 @@ def judges_verdict(result: Row) -> str:
     ]
     sentence = "; ".join(filter(None, clauses))
     return f"{sentence[:1].upper()}{sentence[1:]}."
+
+
+@dataclass(frozen=True, slots=True)
+class JudgeCard:
+    """A judge at a glance.
+
+    Attributes:
+        pill: colour of the verdict.
+        bars: label, value with its interval or the reason for none, and drawing of each measure.
+        biases: biases whose intervals exclude 0, in words.
+    """
+
+    title: str
+    verdict: str
+    pill: str
+    bars: list[tuple[str, str, Markup]]
+    biases: list[str]
+    facts: str
+
+
+_PILLS = {"may": "good", "may not": "bad", "unknown": "warn"}
+
+
+def judge_cards(result: Row) -> list[JudgeCard]:
+    """Return a card of each judge."""
+    return [
+        JudgeCard(
+            judge["title"],
+            {"may": "May replace a rater", "may not": "May not replace a rater"}.get(judge["verdict"], "Not known"),
+            _PILLS[judge["verdict"]],
+            [
+                _bar("Agreement with people", judge["agreement"], full_window(-1, 1, 5), (0, 1)),
+                _bar(
+                    "Raters that it can replace",
+                    {**judge["alternative_test"], "value": judge["alternative_test"]["winning_rate"]},
+                    full_window(0, 1, 5),
+                    (0.5, 1),
+                ),
+            ],
+            [
+                f"{title} {share(bias['value'])} {span(bias['low'], bias['high'], shares=True)}"
+                for name, title in BIASES.items()
+                if (bias := judge["biases"][name])["low"] is not None and bias["low"] * bias["high"] > 0
+            ],
+            ", ".join(
+                (
+                    f"scored {judge['n']:,}",
+                    f"{judge['seconds_per_1000']:,.0f} s per 1,000",
+                    "price unknown" if judge["cost_per_1000"] is None else f"{judge['cost_per_1000']:,.2f} per 1,000",
+                )
+            ),
+        )
+        for judge in result["judges"]
+    ]
+
+
+def _bar(label: str, estimate: Row, window: ScaleWindow, shade: tuple[float, float]) -> tuple[str, str, Markup]:
+    value, low, high = estimate["value"], estimate.get("low"), estimate.get("high")
+    if value is None:
+        return label, estimate.get("reason", ""), Markup("")
+    text = f"{share(value)} {span(low, high, shares=True)}" if low is not None else share(value)
+    return label, text, interval_cell(window, value, low, high, shade=shade)
 
 
 def judges_table(result: Row) -> NamedTable:

@@ -121,6 +121,10 @@ def test_the_page_begins_with_the_verdicts_and_has_each_figure_of_the_test(staff
     assert "<p>It is not known whether Random may replace a rater." in html
     assert "rated items would decide it for a judge as good as a rater." in html
     assert "do not use it as a judge here" in html
+    good_card, random_card = shown.context["cards"]
+    assert (good_card.verdict, random_card.verdict) == ("May replace a rater", "Not known")
+    assert "Raters that it can replace" in html
+    assert html.count("cell-svg") >= 3
     gold = gold_of_replies(judgements_of(JudgedItem.model_validate(row) for row in rows()))
     wanted = alternative_test(gold, TRUTH.clip(1, 5), 0.15)
     table = staff.get(f"{ADDRESS}{job.pk}.csv")

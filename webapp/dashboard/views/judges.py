@@ -12,7 +12,7 @@ from webapp.dashboard.forms import JudgesForm
 from webapp.dashboard.navigation import form_view, metric_tabs, page, read_view
 from webapp.dashboard.render import table_csv
 from webapp.dashboard.views.jobs import job_context
-from webapp.insights.judge_tables import detail_tables, judges_table, judges_verdict
+from webapp.insights.judge_tables import detail_tables, judge_cards, judges_table, judges_verdict
 from webapp.jobs.models import State
 from webapp.jobs.services.jobs import jobs_settle
 from webapp.results.judges import judges_ask, judges_done, judges_newest, judges_plan
@@ -48,6 +48,7 @@ def judges(request: HttpRequest) -> HttpResponse:
         shown=selected_job,
         result=result,
         verdict=judges_verdict(result) if result else "",
+        cards=judge_cards(result) if result else [],
         table=judges_table(result) if result else None,
         details=detail_tables(result) if result else [],
         running=[job_context(job, job.kind) for job in jobs if not job.is_over],

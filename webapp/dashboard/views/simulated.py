@@ -10,6 +10,7 @@ from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
 from django.utils.http import content_disposition_header
 
+from webapp.conversations.selectors import simulated_chats
 from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
@@ -52,6 +53,7 @@ def simulated(request: HttpRequest, study: Study) -> HttpResponse:
         form_open=bool(form.errors) or request.GET.get("new") == "1" or not runs,
         runs=runs,
         chosen=run,
+        samples=simulated_chats(run.pk, 2) if run is not None else [],
         status=400 if form.errors else 200,
         **(_result_context(request, run) if run is not None else {}),
     )
