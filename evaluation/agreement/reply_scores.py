@@ -20,7 +20,8 @@ from evaluation.agreement.agreement_by_group import HumanScores
 from evaluation.agreement.metric_agreement import JudgedReplies, JudgementSource, judge, read_judgements
 from evaluation.data.items import JudgedItem
 from evaluation.metrics.base import Metric
-from evaluation.metrics.registry import Progress
+from evaluation.metrics.explanations import Explanation, explain_reply
+from evaluation.metrics.registry import Progress, metric_and_columns
 from evaluation.metrics.text_cache import TextCache
 
 if TYPE_CHECKING:
@@ -149,6 +150,10 @@ class ReplyScores:
         sources = [item.source for item in self.items]
         ordered = rank_disagreements(self.signs.get(column, 1.0) * self.scores[column], self.human_means, sources)
         return [row for row in ordered if not model or self.items[row.index].model == model]
+
+    def explain(self, index: int, metric: str, *, shared: TextCache | None = None) -> Explanation | None:
+        """Return what lies behind a metric's score of a reply, such as keywords; None if there is nothing to add."""
+        return explain_reply(metric_and_columns(metric)[0], self.items[index], self.items, shared or TextCache())
 
 
 def human_means_by_dimension(item: JudgedItem) -> dict[str, float]:

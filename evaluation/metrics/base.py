@@ -21,6 +21,9 @@ from evaluation.metrics.text_cache import TextCache
 if TYPE_CHECKING:
     import pandas as pd
 
+    from evaluation.data.items import ReplyInContext
+    from evaluation.metrics.explanations import Explanation
+
 NO_TURN = "no turn of the conversation has a value"
 NOT_FINITE = "the computation gave no finite number"
 OTHER_TURNS = "the column does not describe this turn"
@@ -51,7 +54,7 @@ class Metric(Protocol):
     title: str
     columns: tuple[Column, ...]
     # Optional: `default: bool`, False for a metric computed on request only; `languages: tuple[str, ...] | None`, see
-    # `MetricDefaults`.
+    # `MetricDefaults`; `explain(reply, others, shared)`, see there.
 
     @property
     def identity(self) -> Identity:
@@ -144,6 +147,14 @@ class MetricDefaults:
     def measure(self, layout: Layout, shared: TextCache) -> Measured:
         """Fill the columns for one batch."""
         raise NotImplementedError
+
+    def explain(self, reply: ReplyInContext, others: Sequence[ReplyInContext], shared: TextCache) -> Explanation | None:
+        """Return what lies behind the score of a non-blank reply, for display; None if there is nothing to add.
+
+        Args:
+            others: other replies of the data set, to compare with.
+        """
+        return None
 
     def compute(
         self, conversations: Sequence[Conversation], *, self_play: bool = False, shared: TextCache | None = None

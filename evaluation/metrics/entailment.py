@@ -21,7 +21,9 @@ import numpy as np
 from pydantic import Field
 
 from evaluation.data.items import ReplyInContext
+from evaluation.data.result_tables import Cell, declared_table, share_cell
 from evaluation.data.tables import per_turn
+from evaluation.metrics.explanations import Explanation, shorten
 from evaluation.metrics.registry import metrics, register_metric
 from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, TrainedOptions
@@ -32,6 +34,8 @@ CLASS_COLUMN = "_class_bot"
 """Ending of the names of columns with a class."""
 TOO_SHORT = "there is no utterance that far back"
 ROWS = 64
+MAX_EXPLAINED = 20
+"""Maximum number of previous utterances in an explanation."""
 
 
 class EntailmentMetricOptions(TrainedOptions):
@@ -136,6 +140,28 @@ class Entailment(TrainedMetric):
             **{f"{self.name}_{name}_bot": values for name, values in by_name.items()},
             f"{self.name}{CLASS_COLUMN}": likeliest.astype(float),
         }
+
+    def explain(self, reply: ReplyInContext, others: Sequence[ReplyInContext], shared: TextCache) -> Explanation | None:
+        """Return the class of the reply for each previous utterance as premise (Dziri et al. 2019, Figure 1)."""
+        from evaluation.training.inference_pairs import LABELS
+
+        if self.lacking(reply) is not None:
+            return None
+        previous = reply.context[-MAX_EXPLAINED:]
+        premises = [("The metric's premise", self._premise(self.seen(reply)))]
+        premises += [(f"Utterance −{len(previous) - k}", text) for k, text in reversed(list(enumerate(previous)))]
+        chances = self._probabilities([text for _name, text in premises], [reply.response] * len(premises), shared)
+        table = declared_table(
+            "premises",
+            "Class for each premise",
+            zip(premises, chances.tolist(), strict=True),
+            ("Premise", lambda row: Cell(row[0][0])),
+            ("Text", lambda row: Cell(shorten(row[0][1]))),
+            ("Class", lambda row: Cell(LABELS[int(np.argmax(row[1]))])),
+            (list(reversed(CLASSES)), lambda row: [share_cell(row[1][LABELS.index(n)]) for n in reversed(CLASSES)]),
+            method="Probability of each class. The reply is the hypothesis; utterance −1 is the last one before it.",
+        )
+        return Explanation((table,))
 
     def _premise(self, reply: ReplyInContext) -> str:
         return reply.context[self.utterance] if self.utterance else " ".join(reply.context)

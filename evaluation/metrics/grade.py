@@ -20,11 +20,13 @@ from typing import Any
 import numpy as np
 
 from evaluation.data.items import ReplyInContext
+from evaluation.data.result_tables import Cell, declared_table, number_cell
 from evaluation.data.tables import Column, per_turn
+from evaluation.metrics.explanations import Explanation, KeywordGraph
 from evaluation.metrics.registry import metrics, register_metric
 from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, WithPmi
-from evaluation.models.grade_graph import graph_licences
+from evaluation.models.grade_graph import FAR, graph_licences
 
 ROWS = 256
 
@@ -103,11 +105,11 @@ class _Grade(TrainedMetric):
 
         from evaluation.models.grade import UTTERANCES
         from evaluation.models.grade_keywords import tokens_of
-        from evaluation.training.metrics.grade import reader_restored, text_of
+        from evaluation.training.metrics.grade import text_of
 
         with self._lock:
             network = self.restored(shared.device)
-            reader = self._reader = self._reader or reader_restored(self.checkpoint)
+            reader = self._restored_reader()
             options = self.checkpoint.config.metric_options
             pairs = [(reply.context[-UTTERANCES:], reply.response) for reply in replies]
             texts = list(dict.fromkeys(t for context, response in pairs for t in (*context, response)))
@@ -131,6 +133,43 @@ class _Grade(TrainedMetric):
                 counts[part] = [reader.n_reply_keywords(pair) for pair in few]
                 unknown[part] = [reader.n_unknown_keywords(pair) for pair in few]
         return scores, counts, unknown
+
+    def _restored_reader(self) -> Any:
+        from evaluation.training.metrics.grade import reader_restored
+
+        self._reader = self._reader or reader_restored(self.checkpoint)
+        return self._reader
+
+    def explain(self, reply: ReplyInContext, others: Sequence[ReplyInContext], shared: TextCache) -> Explanation | None:
+        """Return the keywords, and the graph of hops between them (Huang et al. 2020, Figure 5)."""
+        reply = self.seen(reply)
+        if self.lacking(reply) is not None:
+            return None
+        with self._lock:
+            reader = self._restored_reader()
+            of_context, of_reply = reader.placed((reply.context, reply.response))
+            hops = reader.graph.hops(of_context, of_reply)
+            unknown = {word for word in (*of_context, *of_reply) if not reader.graph.reaches(word)}
+        nearest = [
+            *((word, "context", row.min(initial=FAR)) for word, row in zip(of_context, hops, strict=True)),
+            *((word, "reply", column.min(initial=FAR)) for word, column in zip(of_reply, hops.T, strict=True)),
+        ]
+        table = declared_table(
+            "keywords",
+            "Keywords",
+            nearest,
+            ("Keyword", lambda row: Cell(row[0])),
+            ("In", lambda row: Cell(row[1])),
+            ("In the graph", lambda row: Cell("no" if row[0] in unknown else "yes")),
+            (
+                "Hops to the nearest keyword of the other side",
+                lambda row: number_cell(None if row[2] >= FAR else int(row[2]), 0, "no path"),
+            ),
+            method="1 hop is the same word, 2 hops are neighbours in the graph. The score uses 1 / hops.",
+            note="" if of_reply else "The reply has no keyword, so it is scored by its text only.",
+        )
+        graph = KeywordGraph(tuple(of_context), tuple(of_reply), tuple(map(tuple, hops.tolist())), FAR)
+        return Explanation((table,), graph if of_context and of_reply else None)
 
 
 @register_metric

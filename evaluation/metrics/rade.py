@@ -21,7 +21,9 @@ from pydantic import Field, model_validator
 from chatbots.corpora.dialogues import EVERYDAY, CorpusError, corpus_files, corpus_read
 from chatbots.registry import UnknownName, bot_get, bot_load
 from evaluation.data.items import ReplyInContext
+from evaluation.data.result_tables import Cell, declared_table, number_cell
 from evaluation.data.tables import per_turn
+from evaluation.metrics.explanations import Explanation
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.text_cache import TextCache
 from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, TrainedOptions
@@ -158,6 +160,29 @@ class Rade(TrainedMetric):
             for k, text in zip(lacking, self._reference_maker.find([replies[k] for k in lacking]), strict=True):
                 complete[k] = replies[k]._replace(reference=text)
         return complete
+
+    def explain(self, reply: ReplyInContext, others: Sequence[ReplyInContext], shared: TextCache) -> Explanation | None:
+        """Return both of RADE's scores, and the reference (Shi et al. 2023, Tables 10 to 14)."""
+        if self.lacking(reply) is not None:
+            return None
+        [complete] = self._with_references([reply], shared)
+        scores = self.score([complete], shared)
+        source = "a person" if reply.reference is not None or self.options is None else self.options.references
+        rows = [
+            ("Reply", complete.response, "", float(scores[f"{self.name}_bot"][0])),
+            ("Reference", complete.reference or "", source, float(scores[f"{self.name}_reference"][0])),
+        ]
+        table = declared_table(
+            "scores",
+            "Scores of reply and reference",
+            rows,
+            ("", lambda row: Cell(row[0])),
+            ("Text", lambda row: Cell(row[1])),
+            ("Source", lambda row: Cell(row[2])),
+            ("Score", lambda row: number_cell(row[3])),
+            method="Both are predicted together, on the scale of the ratings in training; the metric is the first one.",
+        )
+        return Explanation((table,))
 
     def _maker(self, device: str) -> Any:
         from evaluation.models.rade_inputs import GeneratedReferences, RetrievedReferences

@@ -29,7 +29,9 @@ from chatbots.checkpoints import CheckpointError
 from chatbots.encoders.sentence import encoder_get
 from chatbots.encoders.word_vectors import word_vectors
 from evaluation.data.items import ReplyInContext
+from evaluation.data.result_tables import Cell, declared_table, share_cell
 from evaluation.data.tables import Column, per_turn
+from evaluation.metrics.explanations import Explanation, shorten
 from evaluation.metrics.reference_vectors import NO_WORD
 from evaluation.metrics.registry import metrics, register_metric
 from evaluation.metrics.text_cache import TextCache, lower_tokens
@@ -37,6 +39,8 @@ from evaluation.metrics.trained import CHECKPOINT_NEEDED, TrainedMetric, Trained
 from evaluation.training.checkpoint import Checkpoint, MetricManifest
 
 ROWS = 256
+NEIGHBOURS = 5
+"""Number of similar replies in an explanation."""
 
 
 class PoneScores(TrainedMetric):
@@ -62,21 +66,57 @@ class PoneScores(TrainedMetric):
         options = self.checkpoint.config.metric_options
         network = self.restored(shared.device)
         queries = [reply.context[-int(options.window) :] for reply in replies]
-        recurrent = options.sentences == "recurrent"
-        if recurrent:
+        if options.sentences == "recurrent":
             queries = [(" ".join(lines),) for lines in queries]
         texts = list(dict.fromkeys(t for r, q in zip(replies, queries, strict=True) for t in (*q, r.response)))
-        if recurrent:
-            vectors = _read(network, texts)
-        else:
-            encoder = encoder_get(self.checkpoint.config.backbone.model, self.choose_device(shared.device))
-            vectors = shared.encode(texts, encoder)
+        vectors = self._vectors(texts, shared)
         place = {text: k for k, text in enumerate(texts)}
         query = np.stack([vectors[[place[text] for text in lines]].mean(axis=0) for lines in queries])
         response = vectors[[place[reply.response] for reply in replies]]
         with torch.inference_mode():
             scores = network(torch.from_numpy(query), torch.from_numpy(response))
         return scores.double().cpu().numpy()
+
+    def _vectors(self, texts: Sequence[str], shared: TextCache) -> np.ndarray:
+        """Return (T, d) vectors of distinct texts."""
+        if self.checkpoint.config.metric_options.sentences == "recurrent":
+            return _read(self.restored(shared.device), texts)
+        encoder = encoder_get(self.checkpoint.config.backbone.model, self.choose_device(shared.device))
+        return shared.encode(texts, encoder)
+
+    def explain(self, reply: ReplyInContext, others: Sequence[ReplyInContext], shared: TextCache) -> Explanation | None:
+        """Return the most similar replies of the data set, scored in the context of this one.
+
+        The sampler of PONE draws such replies as negatives (Lan et al. 2020, section 3).
+        """
+        reply = self.seen(reply)
+        candidates = [text for text in dict.fromkeys(other.response for other in others) if text.strip()]
+        candidates = [text for text in candidates if text != reply.response]
+        if self.lacking(reply) is not None or not candidates:
+            return None
+        options = self.checkpoint.config.metric_options
+        vectors = self._vectors([reply.response, *candidates], shared).astype(float)
+        vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+        cosines = vectors[1:] @ vectors[0]
+        chances = np.exp((cosines - cosines.max()) / options.temperature)
+        chances /= chances.sum()
+        nearest = np.argsort(-cosines, kind="stable")[:NEIGHBOURS]
+        replies = [reply, *(reply._replace(response=candidates[k]) for k in nearest)]
+        scores = 1 / (1 + np.exp(-self.logits(replies, shared)))
+        rows = [(reply.response, None, None, scores[0])]
+        rows += [(candidates[k], cosines[k], chances[k], score) for k, score in zip(nearest, scores[1:], strict=True)]
+        table = declared_table(
+            "neighbours",
+            "Most similar replies of the data set",
+            rows,
+            ("Reply", lambda row: Cell(shorten(row[0]))),
+            ("Cosine with this reply", lambda row: share_cell(row[1], reason="this reply")),
+            ("Chance as a negative", lambda row: share_cell(row[2], reason="this reply")),
+            ("Score in this context", lambda row: share_cell(row[3])),
+            method=f"Of {len(candidates):,} other replies. Chance as a negative: of the weighted sampler, with "
+            f"temperature {options.temperature:g}, among these replies.",
+        )
+        return Explanation((table,))
 
 
 def _read(network: Any, texts: Sequence[str]) -> np.ndarray:

@@ -18,6 +18,7 @@ import threading
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -28,8 +29,10 @@ from chatbots.checkpoints import CheckpointError
 from chatbots.gguf_files import SMOLLM2
 from chatbots.validation import InputModel, Number, values_read
 from evaluation.data.items import ReplyInContext
+from evaluation.data.result_tables import Cell, declared_table, number_cell
 from evaluation.data.tables import per_turn
 from evaluation.metrics.base import ConfiguredMetric, Metric
+from evaluation.metrics.explanations import Explanation
 from evaluation.metrics.likelihood import ReplyPmi
 from evaluation.metrics.registry import metric_kinds, metrics
 from evaluation.metrics.replies import ReplyMetric
@@ -305,9 +308,31 @@ class WithPmi(TrainedMetric):
     def unavailable_reason(self) -> str | None:
         return super().unavailable_reason() or self._pmi.unavailable_reason()
 
+    def explain(self, reply: ReplyInContext, others: Sequence[ReplyInContext], shared: TextCache) -> Explanation | None:
+        """Return both parts, and the explanation of the network's part."""
+        if self.lacking(self.seen(reply)) is not None:
+            return None
+        pmi, network_scores, _extra = self._parts([self.seen(reply)], shared)
+        table = declared_table(
+            "parts",
+            "Parts of the score",
+            [("Mutual information", pmi[0]), (self.network, network_scores[0])],
+            ("Part", lambda row: Cell(row[0])),
+            ("Standard deviations", lambda row: number_cell(float(row[1]))),
+            method="The score is their mean. Unit: standard deviations over held-out true and false pairs.",
+        )
+        network_explanation = super().explain(reply, others, shared) or Explanation()
+        return replace(network_explanation, tables=(table, *network_explanation.tables))
+
     def score(self, replies: Sequence[ReplyInContext], shared: TextCache) -> dict[str, np.ndarray]:
+        pmi, scores, extra_scores = self._parts(replies, shared)
+        return {f"{self.name}_bot": (scores + pmi) / 2, **extra_scores}
+
+    def _parts(
+        self, replies: Sequence[ReplyInContext], shared: TextCache
+    ) -> tuple[np.ndarray, np.ndarray, dict[str, np.ndarray]]:
+        """Return mutual information and network scores (N,), standardised, and other columns."""
         assert self.options is not None, "called although it is unavailable"
         pmi = self._pmi.scored(replies, shared)["reply_pmi_bot"]
         pmi = (pmi - self.options.pmi_level) / self.options.pmi_spread
-        scores, extra_scores = self.network_scores(replies, shared)
-        return {f"{self.name}_bot": (scores + pmi) / 2, **extra_scores}
+        return (pmi, *self.network_scores(replies, shared))

@@ -10,9 +10,13 @@ import pytest
 from chatbots import Conversation
 from chatbots.conversation import Turn
 from chatbots.identity import canonical_json
+from evaluation.data.items import ReplyInContext
+from evaluation.metrics.base import MetricDefaults
+from evaluation.metrics.explanations import Explanation
 from evaluation.metrics.likelihood import ReplyPmi
 from evaluation.metrics.registry import metric_list
 from evaluation.metrics.text_cache import TextCache
+from evaluation.number_format import result_dump, result_load
 from tests.tiny_models import save_model
 
 METRICS = {metric.name: metric for metric in metric_list()}
@@ -144,3 +148,23 @@ def test_one_that_is_unavailable_says_what_would_help(name):
     assert reason is None or len(reason.split()) > 3
     assert reason is None or METRICS[name].needs, "lists say what it lacks"
     assert METRICS[name].licence or not METRICS[name].has_network, "of the weights it reads"
+
+
+def test_explains_itself_in_tables_that_can_be_stored(metric, shared):
+    explain = getattr(metric, "explain", None)
+    if explain is None or getattr(type(metric), "explain", None) is MetricDefaults.explain:
+        return
+    others = [ReplyInContext(("hello",), text) for text in ("I like cats.", " ", "So do I!", "I like cats.")]
+    replies = [
+        ReplyInContext(("I like dogs and cats.", "Which do you like?"), "Cats, and dogs too.", "I like cats."),
+        ReplyInContext((), "It opens the conversation."),
+        ReplyInContext(("\x00", "a" * 5000), "٣ ½ 漢字 😀"),
+    ]
+    for reply, compared in [*((reply, others) for reply in replies), (replies[0], [])]:
+        explanation = explain(reply, compared, shared)
+        if explanation is None:
+            continue
+        stored = json.loads(json.dumps(result_dump(explanation, Explanation), allow_nan=False))
+        assert str(result_load(stored, Explanation)) == str(explanation)
+        assert len({table.id for table in explanation.tables}) == len(explanation.tables)
+        assert str(explain(reply, compared, shared)) == str(explanation), "the same again"

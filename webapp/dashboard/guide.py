@@ -52,6 +52,7 @@ _PLACES = {
     "background/hybrid_metric": "study_prediction runs_compare",
     "background/intervals#models-by-a-formula": "study_why",
     "background/results#metrics-of-single-replies": "benchmark benchmark_cell benchmark_paper",
+    "background/results#single-replies": "benchmark_replies benchmark_reply",
     "background/results#published-results": "benchmark_published",
     "reference/metrics": "metrics",
     "guide/importing": "imports import_file",

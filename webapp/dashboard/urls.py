@@ -8,6 +8,7 @@ from webapp.dashboard import old_routes
 from webapp.dashboard.views import (
     audit,
     benchmark,
+    benchmark_replies,
     bot_forms,
     bots,
     chat_actions,
@@ -157,6 +158,8 @@ urlpatterns = [
     path("benchmark/published/", benchmark.benchmark_published, name="benchmark_published"),
     path("benchmark/papers/<slug:paper>/", benchmark.benchmark_paper, name="benchmark_paper"),
     path("benchmark/files/remove/", benchmark.benchmark_remove, name="benchmark_remove"),
+    path("benchmark/replies/<int:pk>/", benchmark_replies.benchmark_replies, name="benchmark_replies"),
+    path("benchmark/replies/<int:pk>/<int:number>/", benchmark_replies.benchmark_reply, name="benchmark_reply"),
     path("benchmark/<int:pk>/again/", benchmark.benchmark_renew, name="benchmark_renew"),
     path("benchmark/<int:pk>/<str:metric>/", benchmark.benchmark_cell, name="benchmark_cell"),
     path("metrics/", metrics.metrics, name="metrics"),

@@ -28,7 +28,7 @@ class ResultsConfig(AppConfig):
 def _forget_results(studies: Collection[int]) -> None:
     from webapp.jobs.services.jobs import jobs_forget
 
-    jobs_forget(["results", "benchmark", "realism", "judges"], studies)
+    jobs_forget(["results", "benchmark", "explanation", "realism", "judges"], studies)
 
 
 def _forget_shards(instance: Any, **_: Any) -> None:

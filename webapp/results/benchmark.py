@@ -6,7 +6,7 @@ import hashlib
 import json
 import random
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from chatbots.identity import canonical_json
 from chatbots.text import quote
 from chatbots.validation import InputModel, Many
 from evaluation.agreement.metric_agreement import JudgedReplies, judgements_of, judgements_read
+from evaluation.data.items import JudgedItem, judged_read
 from evaluation.metrics.base import Metric
 from evaluation.metrics.registry import metric_list
 from evaluation.metrics.replies import ReplyMetric
@@ -49,8 +50,10 @@ if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 BENCHMARK_KIND = "benchmark"
-OF_FILES = (BENCHMARK_KIND, "judges")
+OF_FILES = (BENCHMARK_KIND, "explanation", "judges")
 """Kinds of jobs that uploaded files belong to."""
+RESULT_FORMAT = "2"
+"""Changes if stored results lack what pages show, so that such a comparison can be repeated."""
 BASELINE = "words_bot"
 """Number of words of the reply, a baseline that a useful metric must exceed."""
 MOST_POINTS = 3_000
@@ -138,7 +141,10 @@ def benchmark_ask(
         kind=BENCHMARK_KIND,
         payload=params.model_dump(mode="json"),
         state=_digest(
-            [versions, data_now(study) if study is not None else params.file, *filter(None, [params.judged])]
+            [
+                *(RESULT_FORMAT, versions, data_now(study) if study is not None else params.file),
+                *filter(None, [params.judged]),
+            ]
         ),
         study=study,
         created_by=created_by,
@@ -250,6 +256,33 @@ def benchmark_judgements(params: BenchmarkParams) -> JudgedReplies:
     if not judgements.targets:
         raise Refused("not_judged", str(_("This study has no rated replies.")))
     return judgements
+
+
+def benchmark_replies(job: Job, numbers: Collection[int]) -> dict[int, JudgedItem]:
+    """Return replies of a finished benchmark by their number in its result.
+
+    Replies that no longer exist are missing, and all are if the file was deleted.
+    """
+    params = BenchmarkParams.model_validate(job.payload)
+    replies = (job.result or {}).get("replies", [])
+    wanted = {tuple(replies[number]): number for number in numbers if 0 <= number < len(replies)}
+    items_by_number: dict[int, JudgedItem] = {}
+    for item in _judged_items(params):
+        number = wanted.pop((item.key, item.model), None)
+        if number is not None:
+            items_by_number[number] = item
+        if not wanted:
+            break
+    return items_by_number
+
+
+def _judged_items(params: BenchmarkParams) -> Iterator[JudgedItem]:
+    if params.file:
+        path = benchmark_file(params.file)
+        items = iter(()) if path is None else judged_read(path)
+        yield from (item for item in items if isinstance(item, JudgedItem))
+    elif (study := Study.objects.filter(key=params.study).first()) is not None:
+        yield from study_judged(study)
 
 
 def benchmark_pairs(params: BenchmarkParams) -> BenchmarkPairs | None:

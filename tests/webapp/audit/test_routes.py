@@ -54,6 +54,7 @@ HARMLESS = {
     "benchmark": "starts a job that computes results",
     "benchmark_remove": "removes an uploaded file of published texts",
     "benchmark_renew": "starts a job that computes results",
+    "benchmark_reply": "starts a job that computes results",
     "conversation_note": "a note, stored with its author",
     "import_file": "starts an import, a job with its author; the study that it creates is recorded",
     "imports": "uploads a file; importing it is a job with its author",

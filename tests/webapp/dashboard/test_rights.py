@@ -31,6 +31,7 @@ VALUES = {
     "figure": "best-worst",
     "column": "words_user",
     "group": 0,
+    "number": 0,
     "exchange": 1,
     "fit_id": 0,
     "participant_id": uuid.UUID(int=0),

@@ -237,6 +237,7 @@ def benchmark_cell(request: HttpRequest, pk: int, metric: str) -> HttpResponse:
         figure=figure,
         row=row,
         one=dataset,
+        replies_query=urlencode({"metric": metric, "target": target, "source": source}),
         n_shown=len(points),
         n=part["n"],
         tables=tables,

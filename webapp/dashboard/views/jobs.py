@@ -58,6 +58,7 @@ _RESULT_MAX = 20_000
 _PAGES = {
     "import": ("studies", "imports", "Import"),
     "benchmark": ("metrics", "benchmark", "Benchmark"),
+    "explanation": ("metrics", "benchmark", "Benchmark"),
     "judges": ("metrics", "judges", "Judges"),
     "training": ("bots", "bots", "Bots"),
     "metric_training": ("metrics", "metrics", "Metrics"),

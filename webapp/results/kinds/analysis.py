@@ -129,6 +129,7 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
             "agreement": {target: _main(agreement.to_json()) for target, agreement in agreements.items()},
             "scores": [] if scores is None else _plain(_sample_evenly(scores)),
             **({"classes": classes} if (classes := _classes(first, len(judgements.items))) else {}),
+            "missing": _missing(next(iter(first.reasons.values()), []), scores),
             "lower_is_better": next(iter(first.signs.values()), 1.0) < 0,
         }
 
@@ -151,6 +152,7 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
             **_system_tests(judgements, results),
             "means": {target: _plain(_sample_evenly(human_means(judgements, target))) for target in judgements.targets},
             "sources": _sample_evenly(np.array([judged_item.source for judged_item in judgements.items])).tolist(),
+            "replies": [[judgements.items[k].key, judgements.items[k].model] for k in places.tolist()],
             "languages": languages_of_sets(
                 (judged_item.source, [*judged_item.context, judged_item.response])
                 for judged_item in (judgements.items[k] for k in places.tolist())
@@ -251,6 +253,16 @@ def _sample_evenly(values: np.ndarray) -> np.ndarray:
     if len(values) <= MOST_POINTS:
         return values
     return values[np.linspace(0, len(values) - 1, MOST_POINTS).astype(int)]
+
+
+def _missing(reasons: Sequence[str], scores: np.ndarray | None) -> dict[str, list[int]]:
+    """Return the numbers of the sampled replies without a score, by reason."""
+    missing: dict[str, list[int]] = {}
+    if scores is not None:
+        for number, k in enumerate(_sample_evenly(np.arange(len(scores))).tolist()):
+            if not math.isfinite(scores[k]):
+                missing.setdefault(reasons[k], []).append(number)
+    return missing
 
 
 def _plain(values: np.ndarray) -> list[float | None]:
