@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
+from typing import TypeVar
 
 from chatbots.compressed_files import DAMAGE_ERRORS
 from chatbots.identity import canonical_json
@@ -248,6 +249,20 @@ def dialogues_split(
         del shuffled[:n]
     parts["train"] += shuffled
     return Split(**{name: tuple(part) for name, part in parts.items()})
+
+
+T = TypeVar("T")
+
+
+def nested_share(items: Sequence[T], share: float, seed: int) -> list[T]:
+    """Return a random share of the items, at least one, in their order.
+
+    With the same seed, a smaller share is part of each larger one.
+    """
+    if share >= 1 or not items:
+        return list(items)
+    order = random.Random(seed).sample(range(len(items)), len(items))
+    return [items[k] for k in sorted(order[: max(1, round(share * len(items)))])]
 
 
 def _part(dialogue: Dialogue) -> str:

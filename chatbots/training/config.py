@@ -125,6 +125,8 @@ class DataConfig(InputModel):
         whole_sentences: cut a longer utterance after the last sentence that fits, not within a sentence.
         validation, test: share of each corpus's dialogues that is held out.
         split_seed: seed of the split.
+        share: share of each corpus's training dialogues that is used, drawn by the run's seed; with the same seed, a
+            smaller share is part of each larger one.
     """
 
     corpora: Annotated[Many[CorpusConfig], Field(min_length=1)]
@@ -138,6 +140,7 @@ class DataConfig(InputModel):
     validation: _HeldOut = 0.1
     test: _HeldOut = 0.1
     split_seed: int = 0
+    share: Number = Field(default=1.0, gt=0, le=1)
 
 
 class OptimiserConfig(InputModel):
@@ -321,6 +324,8 @@ class TrainingConfig(InputModel):
         for name in ("title", "held_out", "keeping"):
             del values[name]
         values["keeping"] = {"validate_every": self.keeping.validate_every}
+        if self.data.share == 1:  # the only value before the option existed
+            del values["data"]["share"]
         for corpus in values["data"]["corpora"]:
             del corpus["licence"]
         # A run that stopped at `max_skipped` may be resumed with a higher value. Encoders are identified by file

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 
 from chatbots.corpora.dialogues import EVERYDAY as EVERYDAY_FOLDER
-from chatbots.corpora.dialogues import Corpus, CorpusError, Dialogue, dialogues_split
+from chatbots.corpora.dialogues import Corpus, CorpusError, Dialogue, dialogues_split, nested_share
 from chatbots.corpora.reading import corpus_read
 from chatbots.corpora.vocabulary import EOS, PAD, UNK, Tokeniser, Vocabulary, tokeniser_get
-from chatbots.identity import canonical_json
+from chatbots.identity import canonical_json, derive_seed
 from chatbots.models.batch import DialogueBatch
 from chatbots.text import quote
 from chatbots.training.config import EVERYDAY, CorpusConfig, DataConfig, TrainingConfig
@@ -287,6 +287,7 @@ def data_prepare(config: TrainingConfig, device: str = "cpu") -> TrainingData:
     for corpus in data.corpora:
         dialogues = [_cut_sentences(d, data, tokeniser) for d in _read(config, corpus).dialogues]
         parts = dialogues_split(dialogues, validation=data.validation, test=data.test, seed=data.split_seed)
+        parts = replace(parts, train=tuple(nested_share(parts.train, data.share, derive_seed(config.seed, "share"))))
         training_dialogues += parts.train
         for name, split_dialogues in splits.items():
             part = list(getattr(parts, name))

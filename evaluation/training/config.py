@@ -109,6 +109,8 @@ class MetricDataConfig(InputModel):
         validation, test: share of each corpus's shuffled dialogues that is held out.
         split_seed: seed of the split.
         max_dialogues: maximum number of dialogues per corpus, sampled by `split_seed`; 0: all.
+        share: share of the training part that is used, drawn by the config's seed; with the same seed, a smaller share
+            is part of each larger one.
     """
 
     corpora: Many[CorpusConfig] = ()
@@ -117,6 +119,7 @@ class MetricDataConfig(InputModel):
     test: _HeldOut = 0.1
     split_seed: int = 0
     max_dialogues: int = Field(default=0, ge=0)
+    share: Number = Field(default=1.0, gt=0, le=1)
 
 
 class MetricOptimiserConfig(OptimiserConfig):
@@ -216,6 +219,8 @@ class MetricTrainingConfig(InputModel):
             del values[name]
         values["options"] = self.metric_options.model_dump(mode="json")
         values["keeping"] = {"validate_every": self.keeping.validate_every}
+        if self.data.share == 1:  # the only value before the option existed
+            del values["data"]["share"]
         for corpus in values["data"]["corpora"]:
             del corpus["licence"], corpus["path"]
         del values["optimiser"]["max_skipped"]
@@ -307,6 +312,12 @@ def config_check(values: Any, data: Path | str = ".") -> MetricTrainingConfig:
     if reason := backbone_missing(config.backbone):
         missing.append(Mistake("backbone.model", f"backbone.model {config.backbone.model!r} cannot be used: {reason}"))
     learned = learned_get(config.metric)
+    if config.data.share < 1 and not config.data.corpora and not learned.draws_share:
+        missing.append(
+            Mistake(
+                "data.share", f"data.share is {config.data.share:g}, but {config.metric} cannot use a part of its data"
+            )
+        )
     missing += [
         Mistake(f"options.{key}", f"options.{key} cannot be used here: {reason}")
         for key, reason in learned.missing(config).items()

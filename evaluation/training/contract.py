@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from chatbots.corpora.dialogues import EVERYDAY as EVERYDAY_FOLDER
-from chatbots.corpora.dialogues import CorpusError, Dialogue, dialogues_split
+from chatbots.corpora.dialogues import CorpusError, Dialogue, dialogues_split, nested_share
 from chatbots.corpora.reading import corpus_read
-from chatbots.identity import canonical_json
+from chatbots.identity import canonical_json, derive_seed
 from chatbots.training.config import EVERYDAY
 from chatbots.validation import InputModel
 from evaluation.data.items import detokenise_text
@@ -73,7 +73,7 @@ def dialogues_read(config: MetricTrainingConfig) -> Splits:
             published=data.split == "published",
         )
         for name, part, times in (
-            ("train", split.train, corpus.repeat),
+            ("train", nested_share(split.train, data.share, derive_seed(config.seed, "share")), corpus.repeat),
             ("validation", split.validation, 1),
             ("test", split.test, 1),
         ):
@@ -172,12 +172,15 @@ class LearnedMetric(ABC):
         version: increased if the same config would give other weights, or the same weights other scores.
         options_type: model of its options.
         reads_dialogues: True: learns from the config's corpora; False: its options name other data; None: either.
+        draws_share: True if `prepare` uses only `data.share` of training data that its options name; with corpora,
+            `dialogues_read` does so.
     """
 
     name: ClassVar[str]
     version: ClassVar[str] = "1"
     options_type: ClassVar[type[InputModel]]
     reads_dialogues: ClassVar[bool | None] = True
+    draws_share: ClassVar[bool] = False
 
     def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
         """Return reasons by option whose files are missing, without loading anything."""

@@ -20,7 +20,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from chatbots.corpora.dialogues import CorpusError
+from chatbots.corpora.dialogues import CorpusError, nested_share
 from chatbots.encoders.sentence import MINILM, encoder_folder
 from chatbots.huggingface import find_model, load_pretrained
 from chatbots.identity import canonical_json, derive_seed
@@ -42,7 +42,15 @@ from evaluation.stats.correlation import METHODS, correlate
 from evaluation.training.checkpoint import Checkpoint
 from evaluation.training.config import BackboneConfig, MetricTrainingConfig, register_learned
 from evaluation.training.contract import ExampleLoss, Examples, LearnedMetric, Prepared, Splits
-from evaluation.training.rade_data import GROUPED, LEAKING, RatedPair, grouped_folds, leaking_folds, rated_pairs_read
+from evaluation.training.rade_data import (
+    GROUPED,
+    LEAKING,
+    RatedPair,
+    context_key,
+    grouped_folds,
+    leaking_folds,
+    rated_pairs_read,
+)
 
 INPUTS = "inputs.safetensors"
 
@@ -248,6 +256,7 @@ class RadeTraining(LearnedMetric):
     name = "rade"
     options_type = RadeOptions
     reads_dialogues = False
+    draws_share = True
 
     def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
         options: RadeOptions = config.metric_options
@@ -272,6 +281,7 @@ class RadeTraining(LearnedMetric):
         files = [rated_pairs_read(config.path(name), reference_scores=second) for name in options.rated]
         rows = options.split == "rows"
         parts = parted([pair for file in files for pair in (file.rows if rows else file.pairs)], options)
+        parts["train"] = _share_of(parts["train"], config)
         for name in ("train", "validation") if options.held_out else ("train",):
             if len(parts[name]) < 2:
                 raise CorpusError(f"the {name} part has only {len(parts[name])} rated pairs; give more")
@@ -359,6 +369,13 @@ def parted(pairs: Sequence[RatedPair], options: RadeOptions) -> dict[str, list[R
         "validation": [pair for pair, held in zip(rest, held_out, strict=True) if held],
         "test": test,
     }
+
+
+def _share_of(pairs: Sequence[RatedPair], config: MetricTrainingConfig) -> list[RatedPair]:
+    """Return the pairs of the configured share of contexts."""
+    contexts = list(dict.fromkeys(context_key(pair) for pair in pairs))
+    kept = set(nested_share(contexts, config.data.share, derive_seed(config.seed, "share")))
+    return [pair for pair in pairs if context_key(pair) in kept]
 
 
 def predicted(network: LiteNetwork | FullNetwork, examples: RatedExamples, batch_size: int = 64) -> np.ndarray:
