@@ -267,6 +267,9 @@ def _read(file: Path, ratings: Path | None, mapping: FileMapping | None = None) 
             if DESCRIPTOR in package.paths:
                 return study_of_package(package)
             with tempfile.TemporaryDirectory(prefix="confab-") as folder:
+                if not package.has_tables and not package.is_of_study:
+                    inner = package.extract(package.data_file(), Path(folder))
+                    return replace(_read(inner, ratings, mapping), name=file.name)
                 package.unpack(Path(folder))
                 return _of_folder(Path(folder), file.name)
     if mapping.columns is None and _holds_items(file):

@@ -10,6 +10,7 @@ import csv
 import hashlib
 import io
 import json
+import tempfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -22,6 +23,8 @@ from chatbots.text import error_text, quote
 from evaluation.data.formats.tables import unescape_cell
 
 SUMS = "SHA256SUMS"
+DATA_ENDINGS = (".jsonl", ".json", ".csv", ".tsv", ".xlsx", ".parquet", ".jsonl.gz", ".csv.gz")
+"""Endings of files that can be imported from a zip."""
 ATTENTION_CHECK = "none: attention check"
 """Direction of columns with answers to an attention check, which are not ratings."""
 DESCRIPTOR = "datapackage.json"
@@ -88,6 +91,17 @@ def package_open(path: Path) -> Iterator[Package]:
     with archive:
         _look(archive, path.name, path.stat().st_size)
         yield Package(path.name, archive)
+
+
+@contextmanager
+def data_file_of(path: Path) -> Iterator[Path | None]:
+    """Extract the data file of a zip to a temporary folder; None if the zip is a data package.
+
+    Raises:
+        PackageError: as `package_open`, `Package.data_file` and `Package.extract`.
+    """
+    with package_open(path) as package, tempfile.TemporaryDirectory(prefix="confab-") as folder:
+        yield None if package.is_of_study else package.extract(package.data_file(), Path(folder))
 
 
 def _look(archive: zipfile.ZipFile, name: str, n_zipped: int) -> None:
@@ -199,6 +213,60 @@ class Package:
         """
         with damage_as_error(self.name, PackageError):
             self._archive.extractall(folder)
+
+    @property
+    def is_of_study(self) -> bool:
+        """True for a data package, also an incomplete one; False for a zip of other files."""
+        return not {DESCRIPTOR, SUMS, "versions.json"}.isdisjoint(self.paths)
+
+    @property
+    def has_tables(self) -> bool:
+        """True for a zip of Confab's tables, which belong together."""
+        return any(PurePosixPath(path).name.startswith(("messages", "ratings", "items")) for path in self.paths)
+
+    def _data_files(self) -> list[str]:
+        return [
+            path
+            for path in self.paths
+            if path.lower().endswith(DATA_ENDINGS)
+            and not any(part.startswith((".", "__MACOSX")) for part in PurePosixPath(path).parts)
+        ]
+
+    def data_file(self) -> str:
+        """Return the path of the zip's only data file, or of `conversations` with other files next to it.
+
+        The exports of ChatGPT and Claude contain such a file.
+
+        Raises:
+            PackageError: if there is none, or several.
+        """
+        paths = self._data_files()
+        if not paths:
+            names = ", ".join(self.paths[:5]) + ", …" * (len(self.paths) > 5) or "nothing"
+            raise PackageError(
+                f"{self.name} contains neither a data package nor a file ending in {', '.join(DATA_ENDINGS)}; it "
+                f"contains {names}"
+            )
+        conversations = [path for path in paths if PurePosixPath(path).name.lower().startswith("conversations.")]
+        if len(paths) > 1 and len(conversations) != 1:
+            names = ", ".join(paths[:5]) + ", …" * (len(paths) > 5)
+            raise PackageError(f"{self.name} contains {len(paths)} data files: {names}; unpack it and import one")
+        return (conversations or paths)[0]
+
+    def extract(self, path: str, folder: Path) -> Path:
+        """Extract one file into a folder, under its own name; return its path.
+
+        Raises:
+            PackageError: if it is damaged, or larger than the zip's directory says.
+        """
+        target, n_left = folder / PurePosixPath(path).name, self._archive.getinfo(path).file_size
+        with self._damage_named(path), self._archive.open(path) as source, target.open("wb") as file:
+            while piece := source.read(_PIECE_BYTES):
+                n_left -= len(piece)
+                if n_left < 0:
+                    raise PackageError(f"{self.name}: {quote(path)} is larger than the zip says")
+                file.write(piece)
+        return target
 
     def check(self) -> PackageIntegrity:
         """Compare every file with its digest.

@@ -27,7 +27,7 @@ from evaluation.data.formats.record_formats import count_formats
 from evaluation.data.formats.scales import FileScales, Scale
 from evaluation.data.formats.table_rows import csv_rows
 from evaluation.data.formats.text_files import is_xlsx
-from evaluation.data.package import package_open
+from evaluation.data.package import data_file_of, package_open
 from evaluation.data.ratings import rater_named
 from evaluation.number_format import share
 from webapp.core.errors import Refused
@@ -226,7 +226,8 @@ def import_preview(path: Path, mapping: FileMapping | None = None) -> FileConten
         OSError, ValueError: as `import_conversations`.
     """
     if is_zip(path) and not is_xlsx(path):
-        return package_contents(path)
+        with data_file_of(path) as data_file:
+            return package_contents(path) if data_file is None else import_preview(data_file, mapping)
     mapping = mapping or FileMapping()
     file_format = mapped_format(path, mapping)
     rest: Iterator[object] | None = None
@@ -283,7 +284,7 @@ def import_conversations(
     """Import a file into the study, creating it if needed (idempotent).
 
     Args:
-        path: file in a format of `formats/`, or a data package, which recreates its study.
+        path: file in a format of `formats/`, a zip of one, or a data package, which recreates its study.
         choices: of the researcher; None: `scale` and `language` alone.
         scale: of all dimensions, or by dimension, under "" that of all others. An answer beyond its scale is left out
             and reported.
@@ -300,6 +301,11 @@ def import_conversations(
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     if is_zip(path) and not is_xlsx(path):
+        with data_file_of(path) as data_file:
+            if data_file is not None:
+                return import_conversations(
+                    data_file, study_key=study_key, choices=chosen, progress=progress, name=name or path.name
+                )
         if scales:
             raise ValueError("a data package contains its scales; leave out the scale")
         if language:

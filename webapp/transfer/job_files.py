@@ -8,6 +8,7 @@ study is erased.
 from __future__ import annotations
 
 import re
+import shutil
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
@@ -24,6 +25,7 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from chatbots.text import error_text, sanitise
+from evaluation.data.package import PackageError, data_file_of
 from webapp.core.audit_trail import EXPORT, EXPORT_ORDER, AuditAction, record
 from webapp.core.errors import Refused
 from webapp.core.project_disk import disk_demand, disk_keep
@@ -231,12 +233,25 @@ UPLOAD_ENDINGS = (".jsonl.gz", ".jsonl", ".json", ".csv.gz", ".csv", ".tsv", ".x
 def upload_keep(upload: UploadedFile, user: User) -> str:
     """Store an upload for its owner's next steps; return its stored name.
 
+    The only data file of a zip is stored instead of the zip.
+
     Raises:
         Refused: as `upload_write`.
     """
     upload_filename = sanitise(upload.name or "", 200)
     stem = re.sub(r"[^\w.]+", "_", upload_filename.removesuffix(upload_ending(upload_filename)))[:50]
-    return upload_write(upload, upload_folder(), f"{user.pk}-{uuid4().hex}-{stem}").name
+    path = upload_write(upload, upload_folder(), f"{user.pk}-{uuid4().hex}-{stem}")
+    if path.suffix != ".zip":
+        return path.name
+    with suppress(PackageError), data_file_of(path) as data_file:  # the preview shows the error
+        if data_file is not None:
+            disk_demand(data_file.stat().st_size)
+            target = path.with_name(path.name.removesuffix(".zip") + upload_ending(data_file.name).lower())
+            shutil.move(data_file, target)
+            path.unlink()
+            disk_keep(target)
+            return target.name
+    return path.name
 
 
 def upload_name(path: Path) -> str:

@@ -92,7 +92,8 @@ class JsonRecords:
             yield Note(f"Recognised: {count_formats(counts)}")
         if reading.unnamed:
             name = self.mapping.bot or UNNAMED_BOT
-            yield Note(f"{reading.unnamed} conversations name no bot; they belong to the bot {quote(name)}")
+            subject = "1 conversation names" if reading.unnamed == 1 else f"{reading.unnamed:,} conversations name"
+            yield Note(f"{subject} no bot; the bot is called {quote(name)}")
         if reading.guessed:
             roles_text = ", ".join(f"{quote(name)} is the {role}" for name, role in reading.guessed.items() if role)
             yield Note(f"Speakers guessed from the file: {roles_text}")

@@ -37,6 +37,7 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 MAX_COLUMNS = 2_000
 MAX_EXPANSION, MAX_EXPANDED_BYTES = 200, 4 * 1024**3
 """Largest size of an unpacked file: relative to its compressed size, and in bytes."""
+_BATCH_BYTES = 64 * 1024 * 1024
 _WORKBOOK = "xl/workbook.xml"
 MAX_WHOLE_CHARS = 256 * 1024 * 1024
 """Maximum length of JSON that does not have one object per line, because it is read whole."""
@@ -225,14 +226,18 @@ def _xlsx_cell(cell: Any) -> str:
     return cell.isoformat() if isinstance(cell, date | time) else str(cell)
 
 
-def check_column_count(n_columns: int, file_name: str) -> None:
+def check_column_count(n_columns: int, file_name: str, *, is_cut: bool = False) -> None:
     """Check that a table has at most `MAX_COLUMNS` columns.
+
+    Args:
+        is_cut: True if only the first columns were counted.
 
     Raises:
         ValueError: if it has more.
     """
     if n_columns > MAX_COLUMNS:
-        raise ValueError(f"{file_name} has {n_columns:,} columns; at most {MAX_COLUMNS:,} are allowed")
+        number = f"more than {n_columns:,}" if is_cut else f"{n_columns:,}"
+        raise ValueError(f"{file_name} has {number} columns; at most {MAX_COLUMNS:,} are allowed")
 
 
 def _unpacked(path: Path) -> IO[bytes]:
@@ -341,7 +346,7 @@ def byte_lines(path: Path) -> Iterator[tuple[int, bytes] | Skipped]:
     A damaged file ends with a `Skipped`.
     """
     number = n_bytes = 0
-    most_bytes = max(MAX_EXPANSION * path.stat().st_size, 64 * MAX_LINE_BYTES)
+    most_bytes = _most_expanded(path)
     with open_bytes(path) as handle:
         while True:
             number += 1
@@ -473,7 +478,7 @@ def plain_rows(path: Path) -> tuple[list[str], PlainRows] | None:
         except DAMAGE_ERRORS as error:
             raise ValueError(f"{path.name} is not a Parquet file, or is damaged") from error
         check_column_count(len(file.schema_arrow.names), path.name)
-        return list(file.schema_arrow.names), _parquet_rows(file, path.name)
+        return list(file.schema_arrow.names), _parquet_rows(file, path)
     if head_of(path, 64).lstrip()[:1] not in ("{", "["):
         return None
     first = [row for row in islice(_json_rows(path), _LOOKED_AT) if not isinstance(row, Skipped)]
@@ -487,17 +492,30 @@ def plain_rows(path: Path) -> tuple[list[str], PlainRows] | None:
     return list(columns), _json_rows(path)
 
 
-def _parquet_rows(file: ParquetFile, name: str) -> PlainRows:
-    """Yield the rows of a Parquet file.
+def _parquet_rows(file: ParquetFile, path: Path) -> PlainRows:
+    """Yield the rows of a Parquet file; one that expands too much ends with a `Skipped`.
 
     Raises:
         ValueError: if a page is damaged; opening the file only checks the footer.
     """
+    n_rows, n_bytes, most_bytes = 0, 0, _most_expanded(path)
+    groups = [file.metadata.row_group(number).total_byte_size for number in range(file.metadata.num_row_groups)]
+    # Every row can repeat the largest value of its group, which is stored once.
+    batch_rows = min(max(_BATCH_BYTES // max(groups, default=1), 1), 1000)
     try:
-        for batch in file.iter_batches(1000):
+        for batch in file.iter_batches(batch_rows):
             yield from batch.to_pylist()
+            n_rows, n_bytes = n_rows + len(batch), n_bytes + batch.nbytes
+            if n_bytes > most_bytes:
+                yield Skipped(n_rows, f"the file expands to more than {most_bytes:,} bytes; the rest is not read")
+                return
     except DAMAGE_ERRORS as error:
-        raise ValueError(f"{name} is a damaged Parquet file") from error
+        raise ValueError(f"{path.name} is a damaged Parquet file") from error
+
+
+def _most_expanded(path: Path) -> int:
+    """Return the number of bytes up to which a compressed file is read."""
+    return max(MAX_EXPANSION * path.stat().st_size, 64 * MAX_LINE_BYTES)
 
 
 def _is_table_row(row: Mapping[str, Any]) -> bool:
@@ -588,9 +606,10 @@ def format_for(path: Path, mapping: FileMapping | None = None) -> FileFormat:
         ValueError: if no format recognises it.
     """
     head = "" if is_parquet(path) else head_of(path)
-    first_line = head.partition("\n")[0]
+    first_line, line_end, _ = head.partition("\n")
     if first_line[:1] not in ("{", "["):
-        check_column_count(max(first_line.count(delimiter) for delimiter in _DELIMITERS) + 1, path.name)
+        n_columns = max(first_line.count(delimiter) for delimiter in _DELIMITERS) + 1
+        check_column_count(n_columns, path.name, is_cut=not line_end)
     if not head and not is_parquet(path):
         empty = "is a damaged gzip file without readable data" if path.stat().st_size else "is empty"
         raise ValueError(f"{path.name} {empty}")

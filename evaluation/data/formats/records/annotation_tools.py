@@ -217,14 +217,8 @@ class Potato(RecordFormat):
 
     def read(self, data: Data, reading: RecordReading) -> Iterator[Record]:
         annotations = data.get("label_annotations", data.get("annotations")) or {}
-        answers, comments = {}, []
-        for question, labels in ((name, labels) for name, labels in annotations.items() if is_object(labels)):
-            # A Likert answer is {"scale_4": "4"}, a choice {"4": "true"} and a text {"text_box": "…"}.
-            texts = [str(value) for label, value in labels.items() if label.startswith("text_box")]
-            comments += texts
-            if not texts:
-                answers[question] = _chosen(labels)
-        rating = rating_of(answers, first_name(data, RATER_KEYS), "\n".join(comments))
+        answers, comments = _answers_and_comments(annotations)
+        rating = rating_of(answers, first_name(data, RATER_KEYS), comments)
         text = unpacked(data.get("displayed_text", data.get("text", "")))
         shown = {"text": text} if isinstance(text, str) else {"messages": text}
         messages = read_messages(text) if is_message_list(text, plain=True) else shown_messages(shown)
@@ -244,9 +238,38 @@ class PotatoState(RecordFormat):
 
     def read(self, data: Data, reading: RecordReading) -> Iterator[Record]:
         for instance, questions in data["instance_id_to_label_to_value"].items():
-            answers = {name: _chosen(labels) for name, labels in questions.items() if is_object(labels)}
-            if (rating := rating_of(answers, data["user_id"])) is not None:
+            labels_by_question = questions if is_object(questions) else _labels_of_pairs(questions)
+            answers, comments = _answers_and_comments(labels_by_question)
+            if (rating := rating_of(answers, data["user_id"], comments)) is not None:
                 yield Record(reading.line, str(instance), "", ratings=(rating,), ratings_only=True)
+
+
+def _labels_of_pairs(pairs: Any) -> dict[str, dict[str, Any]]:
+    """Return labels by question of Potato's pairs, such as `[{"schema": "fun", "name": "4"}, true]`.
+
+    Potato appends a pair for every change, so the last of a question counts.
+    """
+    labels: dict[str, dict[str, Any]] = {}
+    for pair in pairs or ():
+        if isinstance(pair, list) and len(pair) == 2 and is_object(pair[0]) and pair[0].get("schema"):
+            name, is_text = str(pair[0].get("name", "")), str(pair[0].get("name", "")).startswith("text_box")
+            kept = labels.get(pair[0]["schema"], {}) if is_text else {}
+            labels[pair[0]["schema"]] = {**kept, name: pair[1]}
+    return labels
+
+
+def _answers_and_comments(questions: Data) -> tuple[dict[str, Any], str]:
+    """Return the answers and the joined texts of Potato's labels by question.
+
+    A Likert answer is `{"scale_4": "4"}`, a choice `{"4": "true"}` and a text `{"text_box": "…"}`.
+    """
+    answers, comments = {}, []
+    for question, labels in ((name, labels) for name, labels in questions.items() if is_object(labels)):
+        texts = [str(value) for label, value in labels.items() if label.startswith("text_box")]
+        comments += texts
+        if not texts:
+            answers[question] = _chosen(labels)
+    return answers, "\n".join(comments)
 
 
 def _chosen(labels: Data) -> Any:

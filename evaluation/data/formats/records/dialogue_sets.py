@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from evaluation.data.formats.base import BadRecord, Record, RecordRating
-from evaluation.data.formats.messages import Message, read_messages, split_transcript, unpacked
+from evaluation.data.formats.messages import Message, read_messages, speaker_of, split_transcript, unpacked
 from evaluation.data.formats.record_formats import (
     RATER_KEYS,
     Data,
@@ -232,11 +232,11 @@ class DstcLogs(RecordFormat):
 
     name = "dstc_logs"
     title = "DSTC logs, Schema-Guided Dialogue, MultiWOZ"
-    loses = "speech recognition hypotheses, dialogue acts, states, services"
+    loses = "speech recognition hypotheses, dialogue acts, states, services, answers in words"
 
     def recognises(self, data: Data) -> bool:
         turns = data.get("turns", data.get("log"))
-        has_log = "log" in data and _has(turns, "text") and not _has(turns, "role")
+        has_log = "log" in data and _has(turns, "text") and not speaker_of(turns[0])
         return _has(turns, "output") or (_has(turns, "speaker", "utterance")) or has_log or _has(turns, "transcription")
 
     def read(self, data: Data, reading: RecordReading) -> Iterator[Record]:
@@ -250,9 +250,11 @@ class DstcLogs(RecordFormat):
                 said.append(Message("human", str(turn.get("transcription") or guess[0].get("asr-hyp", ""))))
             elif "utterance" in turn:
                 said.append(Message(str(turn["speaker"]), str(turn["utterance"])))
+            elif "transcription" in turn:  # a file of labels has the person's side alone
+                said.append(Message("human", str(turn["transcription"])))
             else:
-                said.append(Message(("human", "bot")[number % 2], str(turn.get("text", turn.get("transcription", "")))))
-        feedback = data.get("feedback") or {}
+                said.append(Message(("human", "bot")[number % 2], str(turn.get("text", ""))))
+        feedback = data.get("feedback") or (data.get("task-information") or {}).get("feedback") or {}
         questionnaire = feedback.get("questionnaire")
         rating = rating_of(questionnaire if is_object(questionnaire) else feedback)
         yield reading.conversation(said, data, ratings=[rating] if rating else [])
@@ -277,10 +279,12 @@ class ConvAi2(RecordFormat):
             name = str(message.get("sender", message.get("userId")))
             kind = str(message.get("sender_class") or classes.get(name, (name, ""))[0])
             is_bot = "bot" in kind.lower()
-            said.append(Message("bot" if is_bot else "human" if kind != name else name, message["text"], data=message))
-        bots = [name for kind, name in classes.values() if "bot" in kind.lower()]
-        people = [name for kind, name in classes.values() if "bot" not in kind.lower()]
-        answers = {"quality": data.get("eval_score"), "profile_match": data.get("profile_match")}
+            is_known = kind != name and name not in reading.mapping.speakers
+            speaker = name if not is_known else "bot" if is_bot else "human"
+            said.append(Message(speaker, message["text"], data=message))
+        bots = [name for kind, name in classes.values() if "bot" in kind.lower() and name]
+        people = [name for kind, name in classes.values() if "bot" not in kind.lower() and name]
+        answers = {name: data.get(key) for name, key in _CONVAI_ANSWERS.items() if data.get(key) != _NO_ANSWER}
         ratings = [rating_of(answers, people[0] if people else "")]
         for entry in data.get("evaluation") or ():
             if str(entry.get("userId")) not in bots:
@@ -290,9 +294,17 @@ class ConvAi2(RecordFormat):
         )
 
 
+_CONVAI_ANSWERS = {"quality": "eval_score", "profile_match": "profile_match"}
+_NO_ANSWER = -1
+"""Missing answer in the copy of ConvAI2 on the Hugging Face Hub."""
+
+
 def _participants(data: Data) -> dict[str, tuple[str, str]]:
-    """Return the class and the name of each participant by its sender name."""
-    participants = {}
+    """Return the class and the name of each participant by its sender name.
+
+    The exports of 2018 name neither; in them, participant1 is the person.
+    """
+    participants = {"participant1": ("User", ""), "participant2": ("Bot", "")}
     for number in (1, 2):
         entry = data.get(f"participant{number}_id")
         if is_object(entry):

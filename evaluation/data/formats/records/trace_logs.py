@@ -131,7 +131,7 @@ def _session(traces: Iterable[Data], data: Data, reading: RecordReading, session
             {score["name"]: score.get("value")}, first_name(score, ("authorUserId", "source")), score.get("comment")
         )
         for score in scores
-        if score.get("name")
+        if score.get("name") and score.get("dataType") != "CATEGORICAL"  # whose value numbers the category
     ]
     return reading.conversation(
         said,
