@@ -32,7 +32,7 @@ FORMATTED := $(PACKAGES) tests docker confab.py manage.py setup.py
 VALIDATE ?= quick
 
 .DEFAULT_GOAL := help
-.PHONY: help setup develop run test test-quick check format docs site messages bench chaos validate clean
+.PHONY: help setup develop run test test-quick check format docs site messages bench chaos validate papers clean
 
 help: ## Show this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -195,6 +195,9 @@ chaos: develop ## People on a server whose processes are killed: what was lost, 
 
 validate: develop ## On real rated data: fit the hybrid metric, compare turn-level metrics with people
 	$(PYTHON) -m tests.validation --size $(VALIDATE)
+
+papers: develop ## The tables and figures of the five papers, printed from small data
+	@DATABASE_URL= REDIS_URL= $(PYTHON) -m pytest -q -s tests/outside/test_papers.py
 
 clean: ## Remove caches and collected files; .venv and var/ stay
 	rm -rf .mypy_cache .pytest_cache .ruff_cache .hypothesis staticfiles test-results

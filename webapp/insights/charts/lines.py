@@ -7,6 +7,7 @@ not scale.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -228,11 +229,12 @@ def _table(panels: Sequence[LinePanel], x_title: str) -> PageTable:
     def point(row: tuple[LinePanel, LineGroup | None, int]) -> list[Cell]:
         panel, line_group, t = row
         if line_group is None:
-            return [Cell("–", reason=panel.missing), *[Cell("–")] * 4]
+            return [Cell("–", reason=panel.missing)] * 5
         course, n = line_group.course, int(line_group.course.n[t])
         ends = (float(course.low[t]), float(course.high[t]))
-        alone = "a single conversation has no spread" if n < 2 else ""
-        numbers = [count_cell(t + 1), number_cell(float(course.mean[t])), Cell(span(*ends), reason=alone, raw=ends)]
+        reason = "a single conversation has no spread" if n < 2 else "all conversations have the same value"
+        interval = Cell(span(*ends), reason="" if math.isfinite(ends[0]) else reason, raw=ends)
+        numbers = [count_cell(t + 1), number_cell(float(course.mean[t])), interval]
         return [Cell(line_group.title), *numbers, Cell(str(n), href=line_group.link(t + 1), raw=(n,))]
 
     rows: list[tuple[LinePanel, LineGroup | None, int]] = []

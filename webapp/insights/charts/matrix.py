@@ -66,7 +66,7 @@ def heatmap_figure(
                 [share_cell(row[1].r, reason=reason_text(row[1].reason))], (links or {}).get(row[0], "")
             )[0],
         ),
-        ("95 %", lambda row: span_cell(row[1].low, row[1].high, shares=True)),
+        ("95 %", lambda row: span_cell(row[1].low, row[1].high, shares=True, reason=reason_text(row[1].reason))),
         ("n", lambda row: count_cell(row[1].n)),
     )
     both_halves = {**correlations, **{(j, i): value for (i, j), value in correlations.items()}}
@@ -204,8 +204,8 @@ def _table(
             symbol,
             lambda row: linked([share_cell(row[1].r, reason=reason_text(row[1].reason))], links.get(row[0], ""))[0],
         ),
-        ("95 %", lambda row: span_cell(row[1].low, row[1].high, shares=True)),
-        ("p", lambda row: p_cell(row[1].p)),
+        ("95 %", lambda row: span_cell(row[1].low, row[1].high, shares=True, reason=reason_text(row[1].reason))),
+        ("p", lambda row: p_cell(row[1].p, reason_text(row[1].reason))),
         ("n", lambda row: count_cell(row[1].n)),
         (
             ("Significant after Holm"),
