@@ -252,7 +252,7 @@ if __name__ == "__main__":
     django.setup()
     importlib.import_module("webapp.urls")  # for every web process, and for the checks before most commands
     assert threading.active_count() == 1, "a fork has no threads but the one that forks"
-    # Nor does what Django is made of become garbage: the first look through it took ten times what a short command does.
+    # Django itself never becomes garbage: the first collection took ten times what a short command does.
     gc.collect()
     gc.freeze()
     sys.argv = next_program()

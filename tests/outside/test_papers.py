@@ -64,7 +64,7 @@ def make_rated_study(folder: Path) -> Study:
 
 def make_rated_replies() -> Iterator[dict[str, Any]]:
     rng = np.random.default_rng(5)
-    words = "so it is a long and a short day for all of us at home".split()
+    words = ["so", "it", "is", "a", "long", "and", "a", "short", "day", "for", "all", "of", "us", "at", "home"]
     for source in ("grade/dailydialog", "own data"):
         for model in ("transformer_ranker", "transformer_generator"):
             for k in range(8):
