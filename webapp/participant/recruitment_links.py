@@ -40,6 +40,9 @@ _PLACEHOLDER = re.compile(r"\$?\{.*\}|\[.*\]|%%.*%%|<.*>")
 # Allowed targets for a finished task; an address in a link must not choose another one.
 _MTURK_HOSTS = ("www.mturk.com", "workersandbox.mturk.com")
 _VALUE_MAX_CHARS = 200
+_IDS = ("workerId", "assignmentId", "PROLIFIC_PID", "SESSION_ID")
+"""Platforms' ids of participants and visits."""
+_RUNNING_NUMBER = re.compile(r"\d{1,9}")
 
 PLATFORM_NAMES = {"mturk": "Mechanical Turk", "prolific": "Prolific"}
 """Names of the platforms; a panel may be any."""
@@ -56,6 +59,8 @@ class Recruitment:
         nonce: nonce of the entry form that carried them; empty before there is a form.
         consent: version of the texts on that form.
         language: language chosen by the link or on the first page; empty: the study's own.
+        is_guessable: True for the running number of a survey that frames the study; it never opens a participant's
+            chat or end in another browser.
     """
 
     fields: dict[str, str] = field(default_factory=dict)
@@ -66,6 +71,7 @@ class Recruitment:
     nonce: str = ""
     consent: str = ""
     language: str = ""
+    is_guessable: bool = False
 
     @property
     def platform(self) -> str:
@@ -86,8 +92,8 @@ class Recruitment:
 
     @property
     def submission(self) -> str:
-        """The platform's id of this visit; empty without one."""
-        return submission_of(self.fields, self.session_name or self.id_name)
+        """The platform's id of this visit; empty without one, or if anyone could guess it."""
+        return "" if self.is_guessable else submission_of(self.fields, self.session_name or self.id_name)
 
     @property
     def is_preview(self) -> bool:
@@ -115,14 +121,19 @@ class Recruitment:
 def recruitment_read(study: Study, query: Mapping[str, str]) -> Recruitment:
     """Parse the known parameters of an address.
 
-    Unknown and empty ones are dropped, long ones cut.
+    Unknown and empty ones are dropped, long ones cut. A long id is dropped with the problem `id_too_long`: cut ones
+    could be equal.
     """
     settings = study.values.recruitment
     is_panel = settings.platform == "panel"
     names = (*_MTURK, *_PROLIFIC, *(settings.parameters if is_panel else ()))
     # Links are pasted with spaces and invisible characters at their ends; the id still identifies one participant.
-    parameters = {name: sanitise_id(query.get(name, ""))[:_VALUE_MAX_CHARS].strip() for name in names}
-    known = {name: value for name, value in parameters.items() if value}
+    parameters = {name: sanitise_id(query.get(name, "")) for name in names}
+    panel_ids = (settings.id_parameter, settings.session_parameter) if is_panel else ()
+    too_long = [name for name in (*_IDS, *panel_ids) if len(parameters.get(name, "")) > _VALUE_MAX_CHARS]
+    known = {
+        name: value[:_VALUE_MAX_CHARS].strip() for name, value in parameters.items() if value and name not in too_long
+    }
     problem = ""
     if settings.platform == LINK_PLATFORM:
         number, problem = link_read(study, sanitise_id(query.get(LINK_PARAMETER, "")))
@@ -130,7 +141,8 @@ def recruitment_read(study: Study, query: Mapping[str, str]) -> Recruitment:
     rehearsal = sanitise_id(query.get("rehearsal", ""))
     chosen = query.get("lang", "")
     language = chosen if chosen in study.values.texts.languages else ""
-    return _with_id_names(study, Recruitment(known, problem=problem, rehearsal=rehearsal, language=language))
+    recruitment = _with_id_names(study, Recruitment(known, problem=problem, rehearsal=rehearsal, language=language))
+    return replace(recruitment, problem=StartRefusal.ID_TOO_LONG) if too_long else recruitment
 
 
 def _with_id_names(study: Study, recruitment: Recruitment) -> Recruitment:
@@ -147,6 +159,8 @@ def _with_id_names(study: Study, recruitment: Recruitment) -> Recruitment:
     if settings.platform != "panel":
         return recruitment
     with_names = replace(recruitment, id_name=settings.id_parameter, session_name=settings.session_parameter)
+    if settings.frame_ancestors and not settings.session_parameter:
+        with_names = replace(with_names, is_guessable=bool(_RUNNING_NUMBER.fullmatch(with_names.external_id)))
     # Without the id, Confab could not pay the participant.
     return replace(with_names, problem=StartRefusal.NO_IDS if with_names.id_name and not with_names.platform else "")
 

@@ -235,6 +235,14 @@ class StartRefusal(StrEnum):
             gettext_lazy("Without it we cannot tell who you are. Nothing was stored."),
         ),
     )
+    ID_TOO_LONG = (
+        "id_too_long",
+        RefusalText(
+            gettext_lazy("Your participant ID is too long"),
+            gettext_lazy("It has more than 200 characters. Nothing was stored."),
+            what_now=gettext_lazy("Please tell the people who sent you this link."),
+        ),
+    )
 
     def refused(self, sentence: str | Promise = "", **details: Any) -> Refused:
         """Return the refusal in the participant's language; its message is the member's sentence by default."""

@@ -81,6 +81,7 @@ _TURNED_AWAY = {
     "spent": "the cost limit is reached",
     "no_bot": "no bot was available",
     "no_ids": "the participant ID was missing from the link",
+    "id_too_long": "the participant ID had more than 200 characters",
     "script_failed": "the browser could not load the chat (seen before consent)",
     "script_failed_chat": "the chat page did not start (after consent)",
 }

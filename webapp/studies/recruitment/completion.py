@@ -50,11 +50,14 @@ def completion_now(*, study: Study, participant: Participant, outcome: str, own_
     return Completion(code, link)
 
 
-def link_filled(completion: Completion, *, participant: Participant, outcome: str, submission: str) -> str:
+def link_filled(
+    completion: Completion, *, participant: Participant, outcome: str, submission: str, conversation: str = ""
+) -> str:
     """Return the link with the participant's values filled in.
 
     Args:
         submission: the platform's id of the visit; empty if there is none.
+        conversation: id of the task's first chat; empty if there is none.
     """
     known = {
         **participant.recruitment,
@@ -62,6 +65,7 @@ def link_filled(completion: Completion, *, participant: Participant, outcome: st
         "id": participant.external_id,
         "session": submission,
         "outcome": outcome,
+        "conversation": conversation,
     }
     return PLACEHOLDER.sub(lambda match: _filled(known, match[1]), completion.link)
 
@@ -115,8 +119,19 @@ def ending_of(task: Task) -> TaskEnding | None:
     if not task.outcome:
         return None
     completion = shown_completion_of(task)
-    link = link_filled(completion, participant=task.participant, outcome=task.outcome, submission=task.submission)
+    link = link_filled(
+        completion,
+        participant=task.participant,
+        outcome=task.outcome,
+        submission=task.submission,
+        conversation=_first_chat(task) if "{conversation}" in completion.link else "",
+    )
     return TaskEnding(task, task.outcome, completion.code, link, task.ended_at)
+
+
+def _first_chat(task: Task) -> str:
+    chat = task.slots.filter(chat__isnull=False).order_by("order").values_list("chat__pk", flat=True).first()
+    return str(chat or "")
 
 
 def shown_completion_of(task: Task) -> Completion:

@@ -89,7 +89,9 @@ def external_question(participant_link: str) -> str:
     return tostring(question, encoding="unicode")
 
 
-_ORIGIN = re.compile(r"https?://[a-z0-9*][a-z0-9.*-]*(:\d+)?", re.IGNORECASE)
+_LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
+_ORIGIN = re.compile(rf"https?://(\*\.{_LABEL}\.)?{_LABEL}(\.{_LABEL})*\.?(:\d{{1,5}})?", re.IGNORECASE)
+"""Scheme, host and port. `*.` stands before at least two labels: a wider one would admit the sites of strangers."""
 
 
 def frame_origins(text: str) -> tuple[list[str], list[str]]:
@@ -101,7 +103,7 @@ def frame_origins(text: str) -> tuple[list[str], list[str]]:
 
 Platform = Literal["link", "prolific", "mturk", "panel", "links"]
 
-FILLED_IN = ("code", "id", "session", "outcome")
+FILLED_IN = ("code", "id", "session", "outcome", "conversation")
 """Placeholders available in every return link, in addition to stored parameters."""
 PLACEHOLDER = re.compile(r"\{([A-Za-z0-9_.-]*)\}")
 _NAMES = re.compile(r"([A-Za-z][A-Za-z0-9_.-]*( +|$))*")
@@ -204,8 +206,8 @@ class RecruitmentValues(InputModel):
         default="",
         title="Return link: done",
         description=(
-            "Where participants go at the end. {code}, {id}, {session}, {outcome} and every stored URL parameter are "
-            "filled in. Prolific's links are made from the codes."
+            "Where participants go at the end. {code}, {id}, {session}, {outcome}, {conversation} and every stored "
+            "URL parameter are filled in. Prolific's links are made from the codes."
         ),
     )
     link_bot_failed: Link = Field(
@@ -241,7 +243,8 @@ class RecruitmentValues(InputModel):
         default="",
         max_length=300,
         title="Sites that can embed the study",
-        description="Origins that can show the study in a frame. Mechanical Turk always can.",
+        description="Origins that can show the study in a frame, such as https://survey.example.org. Mechanical Turk "
+        "always can.",
     )
     only_after_studies: StudyKeys = Field(
         default="",

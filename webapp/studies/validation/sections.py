@@ -99,6 +99,9 @@ def validate_frame_origins(recruitment: RecruitmentValues) -> Errors:
     _origins, wrong = frame_origins(recruitment.frame_ancestors)
     if not wrong:
         return {}
+    if "*" in wrong[0]:
+        reason = "would let sites of other people show the study. Use * only for the subdomains of one site, such as"
+        return {"frame_ancestors": f"“{wrong[0]}” {reason} https://*.example.org."}
     words = f"“{wrong[0]}” is not an origin. Write each as https:// and a host, for example "
     return {"frame_ancestors": f"{words}https://survey.example.org, separated by spaces."}
 
@@ -110,7 +113,11 @@ def validate_links(recruitment: RecruitmentValues) -> Errors:
     offered = ", ".join(f"{{{name}}}" for name in known)
     for outcome in Outcome.values:
         field = f"link_{outcome}"
-        unknown = [name for name in PLACEHOLDER.findall(getattr(recruitment, field)) if name not in known]
+        link = getattr(recruitment, field)
+        if "{" in re.split(r"[/?#]", link.partition("://")[2], maxsplit=1)[0]:
+            errors[field] = "The host must not contain a placeholder: a participant's link could lead anywhere."
+            continue
+        unknown = [name for name in PLACEHOLDER.findall(link) if name not in known]
         if unknown:
             words = f"Unknown placeholder {{{unknown[0]}}}. Use one of {offered}"
             errors[field] = f"{words}, or add a URL parameter with that name."
