@@ -27,6 +27,7 @@ from webapp.studies.privacy import pseudonym
 from webapp.studies.rubrics import post_task_questions
 from webapp.transfer.datasheet import datasheet_md, datasheet_of
 from webapp.transfer.exporters.base import ExportOptions, table_of
+from webapp.transfer.import_mappings import check_licences
 from webapp.transfer.package.contents import load_r
 from webapp.transfer.package.tables import PackagedTable, WrittenTable, packaged_tables
 from webapp.transfer.redaction.redactor import Redactor
@@ -69,17 +70,21 @@ def check_publishable(
     """Search the study's texts for personal data, and check that they may be published.
 
     Raises:
-        Refused: `bad_licence`; `not_redistributable`: imported data without the researcher's statement that its source
-            allows it; `not_reviewed`: with the number of texts and of undecided hits.
+        Refused: `bad_licence`; `not_redistributable`: imported data whose licence forbids it, or whose licence is
+            unknown without the researcher's statement that it allows it;
+            `not_reviewed`: with the number of texts and of undecided hits.
     """
     if licence not in LICENCES:
         raise Refused("bad_licence", _("The licence is none of {names}.").format(names=", ".join(LICENCES)))
-    if study.conversations.filter(source=Conversation.Source.IMPORT).exists() and not may_redistribute:
+    is_free = check_licences(study, licence)
+    has_imports = study.conversations.filter(source=Conversation.Source.IMPORT).exists()
+    if has_imports and not (is_free or may_redistribute):
         raise Refused(
             "not_redistributable",
             _(
-                "The study contains imported conversations, which count as not redistributable. Check the licence of "
-                "their source; if it allows publication under {licence}, add --redistributable."
+                "The study contains imported conversations without a known free licence, which count as not "
+                "redistributable. Check the licence of their source; if it allows publication under {licence}, add "
+                "--redistributable."
             ).format(licence=licence),
         )
     texts_search(study=study)

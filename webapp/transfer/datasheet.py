@@ -35,6 +35,7 @@ from webapp.studies.selectors import questions_of_study
 from webapp.transfer.datasheet_questions import QUESTIONS, SECTIONS, VERSION, DatasheetQuestion, key_now, key_of
 from webapp.transfer.exporters.base import ExportOptions
 from webapp.transfer.exporters.participants import participants_included
+from webapp.transfer.import_mappings import imported_files
 from webapp.transfer.redaction.review import summarise_redaction
 
 TO_BE_ANSWERED = "To be completed by the researchers"
@@ -170,6 +171,13 @@ def _outputs(study: Study) -> dict[str, int]:
 
 
 def _selection(study: Study) -> str:
+    origins = " ".join(file.describe() for file in imported_files(study))
+    if study.is_imported:
+        return origins
+    return f"{_describe_selection(study)} {origins}".strip()
+
+
+def _describe_selection(study: Study) -> str:
     if get_protocol(study).judges_items:
         is_drawn = study.items.filter(purpose=Item.Purpose.JUDGED).exclude(origin={}).exists()
         if is_drawn:

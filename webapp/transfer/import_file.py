@@ -342,7 +342,12 @@ def import_conversations(
         study = study_for_import(key=study_key, bots=contents.bots, seen=contents.seen, scales=scales)
     if study is not None and study.is_imported:
         imported_file_add(
-            study=study, name=name or path.name, licence=chosen.licence, source=chosen.source, mapping=chosen.mapping
+            study=study,
+            name=name or path.name,
+            licence=chosen.licence,
+            source=chosen.source,
+            mapping=chosen.mapping,
+            losses=getattr(file_format, "losses", None) or {file_format.title: getattr(file_format, "loses", "")},
         )
         _choices_store(study, chosen, contents)
         report.notes += _direction_questions(study, contents)

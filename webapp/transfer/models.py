@@ -141,6 +141,7 @@ class ImportedFile(TimeStamped):
     licence = models.CharField(max_length=200, blank=True)
     source = models.CharField(max_length=500, blank=True, help_text=_("Address or citation."))
     mapping = models.JSONField(default=dict)
+    losses = models.JSONField(default=dict, help_text=_("{format: what its import leaves out}"))
 
     project_paths = ("study",)
 
@@ -152,3 +153,15 @@ class ImportedFile(TimeStamped):
 
     def __str__(self) -> str:
         return self.name
+
+    @property
+    def left_out(self) -> str:
+        """What the import left out, in words."""
+        return "; ".join(f"{title}: {words}" for title, words in self.losses.items())
+
+    def describe(self) -> str:
+        """Return origin, licence and losses in sentences."""
+        kind = "Scores of other programs" if "metrics" in self.mapping else "Data"
+        facts = f"licence: {self.licence or 'not stated'}, source: {self.source or 'not stated'}"
+        losses = f" Not imported ({self.left_out})." if self.losses else ""
+        return f"{kind} imported from {self.name} ({facts}).{losses}"

@@ -67,6 +67,8 @@ class JsonRecords:
 
     def __init__(self, mapping: FileMapping | None = None) -> None:
         self.mapping = mapping or FileMapping()
+        self.losses: dict[str, str] = {}
+        """What the last reading left out, by the formats of its records."""
 
     def mapped(self, mapping: FileMapping) -> JsonRecords:
         """Return the format with this mapping."""
@@ -88,6 +90,7 @@ class JsonRecords:
         reading = RecordReading(self.mapping, lambda: guess_speakers(inspect_records(path).speakers))
         counts: Counter[str] = Counter()
         yield from _read_records(path, reading, counts)
+        self.losses = _losses(counts)
         if counts.keys() - {NATIVE}:
             yield Note(f"Recognised: {count_formats(counts)}")
         if reading.unnamed:
@@ -152,8 +155,11 @@ def _inspected(path: Path, _n_bytes: int, _changed_at: int) -> RecordInspection:
     for _name, data in islice(examples, 200):
         if isinstance(data, dict) and not is_native(data):
             fields |= {name: str(value) for name, value in source_fields(data).items() if name not in fields}
-    losses = {entry.title: entry.loses for entry in record_formats if entry.title in counts}
-    return RecordInspection(counts, losses, tuple(survey.names), fields, n_unread)
+    return RecordInspection(counts, _losses(counts), tuple(survey.names), fields, n_unread)
+
+
+def _losses(counts: Mapping[str, int]) -> dict[str, str]:
+    return {entry.title: entry.loses for entry in record_formats if entry.title in counts}
 
 
 def is_native(data: Any) -> bool:

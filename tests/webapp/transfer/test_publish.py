@@ -18,7 +18,7 @@ from webapp.audit.models import PendingEntry
 from webapp.conversations.models import Conversation
 from webapp.ratings.models import Rating
 from webapp.studies.models import Participant, Study
-from webapp.transfer.models import RedactionHit
+from webapp.transfer.models import ImportedFile, RedactionHit
 from webapp.transfer.redaction.review import hit_decide, review_finish, texts_search
 
 
@@ -62,6 +62,36 @@ def test_imported_data_need_a_statement(study: Study, tmp_path: Path) -> None:
     with pytest.raises(CommandError, match="redistributable"):
         publish(study, tmp_path / "d")
     publish(study, tmp_path / "d", redistributable=True)
+    assert (tmp_path / "d" / "README.md").is_file()
+
+
+@pytest.mark.parametrize(
+    ("licence", "needs_statement", "refusal"),
+    [
+        ("CC-BY-4.0", False, ""),
+        ("CC0 1.0", False, ""),
+        ("Our own terms", True, ""),
+        ("", True, ""),
+        ("Research use only, not redistributable", True, "does not allow redistribution"),
+        ("CC BY-NC-ND 4.0", True, "does not allow redistribution"),
+        ("CC-BY-NC-4.0", True, "non-commercial use only"),
+        ("CC BY-SA 4.0", True, "share alike"),
+    ],
+)
+def test_the_licence_of_imported_files_decides(
+    study: Study, tmp_path: Path, licence: str, needs_statement: bool, refusal: str
+) -> None:
+    finish_review(study)
+    Conversation.objects.filter(study=study).update(source=Conversation.Source.IMPORT)
+    ImportedFile.objects.create(study=study, name="chats.csv", licence=licence)
+    if needs_statement:
+        with pytest.raises(CommandError, match=refusal or "without a known free licence"):
+            publish(study, tmp_path / "d")
+    if refusal:  # the researcher's statement does not overrule a licence
+        with pytest.raises(CommandError, match=rf"'chats.csv', '{licence}', .*{refusal}"):
+            publish(study, tmp_path / "d", redistributable=True)
+        return
+    publish(study, tmp_path / "d", redistributable=needs_statement)
     assert (tmp_path / "d" / "README.md").is_file()
 
 

@@ -46,6 +46,7 @@ from webapp.results.study_data import StudyFrame, study_frame
 from webapp.studies.models import Study
 from webapp.studies.privacy.retention import clock_of
 from webapp.studies.protocols.base import get_protocol, protocols
+from webapp.transfer.import_mappings import imported_files
 
 
 def synthetic_asked(request: HttpRequest) -> bool:
@@ -379,6 +380,7 @@ def overview(request: HttpRequest, study: Study) -> HttpResponse:
         most=max((bot.n_completed for bot in progress), default=0),
         protocol="Imported ratings" if study.is_imported else title_of(protocols, study.protocol),
         n_synthetic=n_synthetic,
+        origins=imported_files(study),
         needs=things if things or not study.is_imported else None,
         may_rehearse=not (study.is_imported or n_synthetic) and may(request.user, Right.RUN),
         links=recruiting_links(study, participant_link(request, study)),
