@@ -31,6 +31,7 @@ from evaluation.agreement.system_agreement import SystemComparison, compare_on_s
 from evaluation.data.formats.base import Skipped
 from evaluation.data.items import VOTE, VOTE_SCALE, JudgedItem, JudgedLine, detokenise_reply, judged_lines
 from evaluation.metrics.base import Metric
+from evaluation.metrics.imported import ScoreFileMetric
 from evaluation.metrics.registry import metric_and_columns
 from evaluation.metrics.replies import Progress, ReplyMetric, item_scores, missing_reasons
 from evaluation.metrics.text_cache import TextCache
@@ -399,7 +400,11 @@ def _judged(
     requested_replies = [
         (k, reply) for k in np.flatnonzero(has_text & judged) for reply in (replies[k] if reads else replies[k][:1])
     ]
-    computed_values = item_scores(metric, [reply for _, reply in requested_replies], shared, progress=progress)
+    if isinstance(metric, ScoreFileMetric):
+        owned = [items[k] for k, _ in requested_replies]
+        computed_values = {metric.name: metric.score_items(owned)}
+    else:
+        computed_values = item_scores(metric, [reply for _, reply in requested_replies], shared, progress=progress)
     owner = np.array([k for k, _ in requested_replies], dtype=int)
     mean = getattr(metric, "over_references", "best") == "mean"
     scores = {

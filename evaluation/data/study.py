@@ -29,7 +29,9 @@ from evaluation.data.formats.base import CONDITION, RecordRating, Skipped
 from evaluation.data.formats.scales import FileScales, Scale
 from evaluation.data.formats.tables import is_missing
 from evaluation.data.ratings import Ratings
-from evaluation.metrics.registry import metric_defaults, metric_get
+from evaluation.data.scores import match_scores
+from evaluation.metrics.imported import ScoreFileMetric, imported_metrics
+from evaluation.metrics.registry import metric_defaults, metric_get, metric_list
 from evaluation.metrics.text_cache import TextCache
 from evaluation.number_format import figure, pluralise
 
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from evaluation.analysis.raters import RaterAnalysis
     from evaluation.analysis.rating_models import RatingModels
     from evaluation.analysis.stopping import StoppingOutlook
-    from evaluation.metrics.base import MetricTable
+    from evaluation.metrics.base import Metric, MetricTable
     from evaluation.plots.svg import Plot
 
 FIRST_COLUMNS = ("conversation", "bot")
@@ -115,6 +117,7 @@ class Study:
         tables: exported tables of a data package, by name.
         left_out: names of tables missing from a data package because the requesting user lacked the permission.
         notes: guesses made when reading the file, and unused columns.
+        imported: metrics of files of scores, by name (`with_scores`).
     """
 
     name: str
@@ -129,6 +132,7 @@ class Study:
     tables: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    imported: Mapping[str, ScoreFileMetric] = field(default_factory=dict)
     _computed: dict[str, MetricTable] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
@@ -320,7 +324,8 @@ class Study:
 
         from evaluation.metrics.registry import compute_all
 
-        chosen = [metric_get(name) for name in names] if names else metric_defaults()
+        chosen: list[Metric]
+        chosen = [self.imported.get(name) or metric_get(name) for name in names] if names else metric_defaults()
         missing = [metric for metric in chosen if metric.name not in self._computed]
         if missing:
             self._computed.update(
@@ -345,6 +350,32 @@ class Study:
         With `vectors_kept_in`, vectors are also reused across sessions.
         """
         return TextCache(self.device, store=text_store())
+
+    def with_scores(self, path: Path | str) -> Study:
+        """Return the study with the metrics of a file of scores, as `import_scores` reads it.
+
+        `metrics(["maude"])` then returns them, `hybrid(study, features=["maude"])` uses them, and
+        `judge(study, [study.imported["maude"]])` compares them with people. `skipped` lists unusable rows.
+
+        Raises:
+            ValueError: the file is not one of scores.
+        """
+        replies = {
+            dialogue.conversation.id: [
+                n for n, turn in enumerate(dialogue.conversation.turns) if self.is_selfplay or turn.speaker == "bot"
+            ]
+            for dialogue in self.dialogues
+        }
+        reserved = {column.name for metric in metric_list() for column in metric.columns} | set(self.dimensions)
+        reserved |= {metric.name for metric in metric_list()} | set(FIRST_COLUMNS)
+        items = {item.id for item in self.judged.items if item.id.rpartition("/")[0] not in replies} - replies.keys()
+        known = {name: name for name in (*replies, *items)}
+        matched = match_scores(Path(path), find=known.get, turns=replies.get, reserved=reserved)
+        return replace(
+            self,
+            imported={**self.imported, **imported_metrics(matched.metrics)},
+            skipped=(*self.skipped, *matched.skipped),
+        )
 
     def plot(self, target: str | Sequence[str] | None = None, *, level: float | None = None) -> Plot:
         """Draw a matrix of mean differences between bots, as on the comparison page.

@@ -53,7 +53,7 @@ def hybrid(
     chosen = preset_get(preset)
     targets = targets_of(study, target)
     names = tuple(chosen.features if features is None else features)
-    metrics = metrics_with([*names, *LENGTHS])
+    metrics = metrics_with([*names, *LENGTHS]) + [study.imported[name] for name in names if name in study.imported]
     human = rated_table(study, metrics)
     played = None if selfplay is None else feature_table(selfplay, metrics)
     identities = {metric.name: metric.identity.as_dict() for metric in metrics}

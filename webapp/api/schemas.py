@@ -303,6 +303,14 @@ class AskImport(Schema):
     source: str = Field("", max_length=500, description="Where the file comes from.")
 
 
+class AskScores(Schema):
+    """Facts about a file of scores."""
+
+    lower: list[str] = Field(default_factory=list, description="Metrics of which lower values are better.")
+    licence: str = Field("", max_length=200, description="Licence of the scores.")
+    source: str = Field("", max_length=500, description="Where the scores come from.")
+
+
 class Part(Schema):
     """One page of a list."""
 

@@ -18,6 +18,7 @@ from webapp.core.authentication import LONGEST_TOKEN_DAYS
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.jobs.models import SELF_PLAY, SelfPlayRun
+from webapp.jobs.selectors.metrics import imported_metrics
 from webapp.jobs.selectors.simulation import participant_choices
 from webapp.jobs.services.simulation import simulation_create
 from webapp.ratings.flag_selectors import without_read
@@ -170,6 +171,12 @@ class FitForm(forms.Form):
         required=False,
         empty_label="none",
     )
+    imported = forms.MultipleChoiceField(
+        label="Imported metrics as features",
+        widget=forms.CheckboxSelectMultiple,
+        required=False,
+        help_text="They are added to the features of the preset. Every bot needs values.",
+    )
     without_controls = forms.BooleanField(label="Exclude control bots", required=False)
     include_synthetic = forms.BooleanField(label="Include scripted participants (rehearsals only)", required=False)
 
@@ -184,6 +191,9 @@ class FitForm(forms.Form):
         self.fields["targets"].choices = study_targets(study)  # type: ignore[attr-defined]
         self.fields["preset"].choices = presets  # type: ignore[attr-defined]
         self.fields["targets"].initial = list(study_whole(study))
+        self.fields["imported"].choices = [  # type: ignore[attr-defined]
+            (metric.name, metric.title) for metric in imported_metrics(study)
+        ]
         self.factors = factors_of_study(study)
         for factor in self.factors:
             levels = [(f"{factor.key}={level.key}", level.title) for level in factor.levels]

@@ -19,6 +19,7 @@ from webapp.core.errors import Refused
 from webapp.core.keys import key_from_name
 from webapp.dashboard.builder.forms import DirectionField
 from webapp.dashboard.forms import check_size, styled
+from webapp.jobs.models import SelfPlayRun
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import get_protocol
 from webapp.transfer.import_file import FileContents
@@ -179,6 +180,46 @@ class ItemsForm(forms.Form):
         field: Any = self.fields["study"]
         field.choices = [("", "Choose"), *((candidate.key, candidate.name) for candidate in studies)]
         styled(self)
+
+
+class ScoresForm(forms.Form):
+    """Study or self-play run that gets a file's scores, and their origin.
+
+    Args:
+        titles: title of each metric of the file, by name.
+    """
+
+    target = forms.ChoiceField(label="Study or self-play run", error_messages={"required": "Choose one."})
+    lower = forms.MultipleChoiceField(
+        label="Lower values are better", required=False, widget=forms.CheckboxSelectMultiple
+    )
+    licence = forms.CharField(label="Licence", required=False, max_length=200, help_text="Such as CC-BY-4.0.")
+    source = forms.CharField(
+        label="Source", required=False, max_length=500, help_text="Address or citation of the scores."
+    )
+
+    def __init__(self, data: Mapping[str, Any] | None, *, titles: Mapping[str, str], study: str) -> None:
+        super().__init__(data, initial={"target": f"study:{study}"})
+        studies = Study.objects.filter(archived_at=None).order_by("-created_at")
+        runs = SelfPlayRun.objects.filter(state=SelfPlayRun.State.DONE)
+        fields: Any = self.fields
+        fields["target"].choices = [
+            ("", "Choose"),
+            ("Studies", [(f"study:{each.key}", each.name) for each in studies]),
+            ("Self-play runs", [(f"run:{each.pk}", each.title) for each in runs[:_RUNS_LISTED]]),
+        ]
+        fields["lower"].choices = list(titles.items())
+        styled(self)
+
+    def choices(self) -> dict[str, Any]:
+        """Return the choices as fields of `ImportParams`; the form must be valid."""
+        cleaned = self.cleaned_data
+        kind, _, name = cleaned["target"].partition(":")
+        target = {"study": name} if kind == "study" else {"study": "", "run": int(name)}
+        return {**target, "scores": True, **{key: cleaned[key] for key in ("lower", "licence", "source")}}
+
+
+_RUNS_LISTED = 200
 
 
 class ImportForm(forms.Form):

@@ -163,6 +163,7 @@ urlpatterns = [
     path("benchmark/<int:pk>/again/", benchmark.benchmark_renew, name="benchmark_renew"),
     path("benchmark/<int:pk>/<str:metric>/", benchmark.benchmark_cell, name="benchmark_cell"),
     path("metrics/", metrics.metrics, name="metrics"),
+    path("metrics/<slug:name>/delete/", metrics.metric_delete, name="metric_delete"),
     path("metrics/judges/", judges.judges, name="judges"),
     path("metrics/judges/<int:pk>.<slug:kind>", judges.judges_file, name="judges_file"),
     path("imports/", imports.imports, name="imports"),

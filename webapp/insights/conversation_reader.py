@@ -11,7 +11,6 @@ from django.db.models import QuerySet
 
 from chatbots.registry import title_of
 from evaluation.data.tables import Column
-from evaluation.metrics.registry import metric_list
 from evaluation.number_format import figure
 from evaluation.plots.text_layout import tick_label
 from webapp.conversations.images import images_of, with_image
@@ -20,6 +19,7 @@ from webapp.conversations.selectors import reply_html
 from webapp.insights.charts.lines import TrackCell, printed, track
 from webapp.insights.narrative.phrases import MetricSeries, reason_text, series_of
 from webapp.jobs.models import MetricResult
+from webapp.jobs.selectors.metrics import metrics_all
 from webapp.ratings.error_spans import spans_stored
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import title_as_given
@@ -160,7 +160,7 @@ def read_conversation(
         totals.update(result.values)
         reasons.update({name: reason_text(reason) for name, reason in result.reasons.items()})
     declared: dict[tuple[str, str], Column] = {
-        (column.level, column.name): column for metric in metric_list() for column in metric.columns
+        (column.level, column.name): column for metric in metrics_all() for column in metric.columns
     }
     series = series_of([column for (level, name), column in declared.items() if level == "turn" and name in values])
     series_values = {metric_series.name: _values(metric_series, values, turns) for metric_series in series}
@@ -335,7 +335,7 @@ def reported_of(conversation: Conversation) -> dict[int, list[str]]:
 
 def current_keys() -> dict[str, str]:
     """Return the key of each metric's current version, by name."""
-    return {metric.name: metric.identity.key for metric in metric_list()}
+    return {metric.name: metric.identity.key for metric in metrics_all()}
 
 
 def results_of(conversation: Conversation) -> dict[str, MetricResult]:

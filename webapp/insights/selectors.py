@@ -17,7 +17,6 @@ from django.db.models.functions import TruncDate
 from django.utils import timezone
 
 from chatbots.registry import title_of
-from evaluation.metrics.registry import metric_list
 from webapp.bots.models import BotVersion
 from webapp.bots.selectors import bot_entry_list
 from webapp.conversations.heartbeats import heartbeat_bots
@@ -26,7 +25,7 @@ from webapp.core.clock import database_now
 from webapp.core.language import plural
 from webapp.insights.bots import bot_state
 from webapp.jobs.models import SELF_PLAY, MetricVersion, SelfPlayRun
-from webapp.jobs.selectors.metrics import measurable, results_counted
+from webapp.jobs.selectors.metrics import measurable, metrics_all, results_counted
 from webapp.ratings.attention_results import ExcludedWork, excluded_work
 from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.paired_comparisons import answers_counted
@@ -451,7 +450,7 @@ def metrics_progress(study: Study, known_counts: Mapping[str, Counter[str]] | No
     Args:
         known_counts: `results_counted` of the study, if already known.
     """
-    metrics = metric_list()
+    metrics = metrics_all()
     n_total = measurable(study=study, run=None).count()
     counts_by_version = results_counted(study=study) if known_counts is None else known_counts
     names = dict(MetricVersion.objects.filter(key__in=list(counts_by_version)).values_list("key", "name"))

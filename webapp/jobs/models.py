@@ -14,7 +14,8 @@ from django.utils.translation import gettext_lazy as _
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.core.models import OfProject, TimeStamped
-from webapp.studies.models import Study
+from webapp.core.project_scope import ProjectManager
+from webapp.studies.models import Item, Study
 
 
 class State(models.TextChoices):
@@ -287,6 +288,54 @@ class MetricResult(TimeStamped):
 
     def __str__(self) -> str:
         return f"{self.metric_id} of {self.conversation_id}"
+
+
+class ImportedMetric(TimeStamped, OfProject):
+    """Metric whose values come from files of another program.
+
+    Each import that changes a value increases the revision, which is the version of the metric's identity; the row of
+    its version is updated.
+    """
+
+    class Direction(models.TextChoices):
+        """Usually better direction of the values."""
+
+        HIGHER = "higher", _("Higher values are better")
+        LOWER = "lower", _("Lower values are better")
+        NEITHER = "neither", _("Neither direction is better")
+
+    name = models.CharField(max_length=60)
+    title = models.CharField(max_length=100, help_text=_("Name in the file."))
+    direction = models.CharField(max_length=7, choices=Direction, default=Direction.HIGHER)
+    revision = models.PositiveIntegerField(default=1)
+    version = models.OneToOneField(MetricVersion, on_delete=models.PROTECT, related_name="imported")
+    licence = models.CharField(max_length=200, blank=True)
+    source = models.CharField(max_length=500, blank=True, help_text=_("Address or citation."))
+
+    class Meta:
+        ordering = ["name"]
+        constraints = [models.UniqueConstraint(fields=["project", "name"], name="imported_metric_name")]
+
+    def __str__(self) -> str:
+        return self.title
+
+
+class ItemScore(models.Model):
+    """Value of an imported metric for an item of a study."""
+
+    metric = models.ForeignKey(ImportedMetric, on_delete=models.CASCADE, related_name="item_scores")
+    item = models.ForeignKey(Item, on_delete=models.CASCADE, related_name="+")
+    value = models.FloatField()
+
+    project_paths = ("metric",)
+
+    objects = ProjectManager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["metric", "item"], name="item_score_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.metric_id} of item {self.item_id}"
 
 
 class ResultTally(models.Model):

@@ -24,12 +24,13 @@ from chatbots.validation import InputModel, Many
 from evaluation.agreement.metric_agreement import JudgedReplies, judgements_of, judgements_read
 from evaluation.data.items import JudgedItem, judged_read
 from evaluation.metrics.base import Metric
-from evaluation.metrics.registry import metric_list
+from evaluation.metrics.imported import ScoreFileMetric
 from evaluation.metrics.replies import ReplyMetric
 from webapp.conversations.models import Turn
 from webapp.core.clean_up import clean_up_kind, clean_up_on_commit
 from webapp.core.errors import Refused
 from webapp.jobs.models import UNFINISHED, Job, State
+from webapp.jobs.selectors.metrics import metrics_all
 from webapp.jobs.services.jobs import job_ask, job_cancel, job_restart, shards_forget
 from webapp.ratings.models import Rating
 from webapp.ratings.paired_comparisons import study_judged
@@ -97,7 +98,7 @@ class BenchmarkMetric:
 def benchmark_metrics() -> list[BenchmarkMetric]:
     """Return the metrics that describe a bot's reply, the baseline last."""
     metrics = []
-    for metric in metric_list():
+    for metric in metrics_all():
         described = [
             column.name for column in metric.columns if column.level == "turn" and not column.name.endswith("_user")
         ]
@@ -108,7 +109,7 @@ def benchmark_metrics() -> list[BenchmarkMetric]:
             name, title = BASELINE, _("Words in the reply")
         elif not isinstance(metric, ReplyMetric) and described[0] != metric.columns[0].name:
             name = described[0]
-        reason = metric.unavailable_reason() or ""
+        reason = "" if isinstance(metric, ScoreFileMetric) else metric.unavailable_reason() or ""
         light = isinstance(metric, ReplyMetric) and set(metric.needs) <= {"a reference"}
         usual = not reason and (light or getattr(metric, "default", True))
         metrics.append(BenchmarkMetric(name, title, metric, reason, usual))
@@ -136,6 +137,13 @@ def benchmark_ask(
         raise Refused("no_metric", str(_("Choose at least one metric.")))
     if unknown := [name for name in metrics if name not in known]:
         raise Refused("unknown_name", f"unknown metric {quote(unknown[0])}; choose from {', '.join(known)}")
+    imported = [name for name in metrics if isinstance(known[name], ScoreFileMetric)]
+    if imported and (study is None or get_protocol(study).compares_pairs):
+        raise Refused(
+            "unavailable",
+            f"the scores of {', '.join(imported)} are imported and belong to rated replies of a study; "
+            "choose a study with rated replies, or other metrics",
+        )
     versions = {name: known[name].identity.key for name in metrics}
     job = job_ask(
         kind=BENCHMARK_KIND,

@@ -12,7 +12,7 @@ from django.db.models import Count, Max
 from chatbots.identity import canonical_json
 from chatbots.installation import release
 from webapp.bots.models import BotVersion
-from webapp.jobs.models import SELF_PLAY, MetricRun, SelfPlayRun, State
+from webapp.jobs.models import SELF_PLAY, ImportedMetric, MetricRun, SelfPlayRun, State
 from webapp.jobs.selectors.fits import fit_leading
 from webapp.ratings.flag_selectors import without_state
 from webapp.ratings.models import Rating
@@ -108,6 +108,8 @@ def data_state(study: Study, reads: Collection[Reads] = (), **counted_work: Unpa
     if weights := study.values.referencing.weights_study:
         weights_ratings = Rating.objects.filter(item__study__key=weights)
         parts.append(weights_ratings.aggregate(Count("pk"), Max("updated_at")))
+    if reads:
+        parts.append(ImportedMetric.objects.aggregate(Count("pk"), Max("updated_at")))
     if "metrics" in reads:
         parts.append(MetricRun.objects.filter(study=study).aggregate(Count("pk"), Max("ended_at")))
     if "runs" in reads:

@@ -9,6 +9,7 @@ import json
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 import pytest
@@ -39,6 +40,7 @@ from webapp.pay.models import Decision
 from webapp.pay.submissions import SubmissionKey
 from webapp.studies.models import Participant, Study, StudyAgreement
 from webapp.studies.study_file import study_example, study_file_of, study_file_text
+from webapp.transfer.import_scores import scores_import
 
 pytestmark = pytest.mark.django_db
 MARK = "Quetzalcoatl"
@@ -332,6 +334,7 @@ RECORDED: dict[str, list[tuple[str, Callable[[World], Any]]]] = {
     "study_delete": [("study.delete", deleted_study)],
     "study_items": [("items.add", samples), ("items.remove", lambda w: samples(w, remove=True))],
     "study_gold": [("gold.store", a_gold_item)],
+    "metric_delete": [("scores.delete", lambda w: w.post("metric_delete", new_scores(w.study)))],
     "study_build_step": [("study.change", lambda w: w.post("study_build_step", "paid", "check", _state="paused"))],
     "study_people_state": [("study.change", lambda w: w.post("study_people_state", "paid", _state="ended"))],
     "study_links": [("links.create", lambda w: w.post("study_links", "paid", n="3", label=MARK, days=""))],
@@ -521,6 +524,7 @@ API_HARMLESS = {
     "job_go_on": "resumes a job",
     "items_draw": "starts a job, which records the items that it adds",
     "conversations_bring": "starts a job, which records the study that it creates",
+    **dict.fromkeys(("scores_bring", "run_scores_bring"), "starts a job, which records the import"),
 }
 """Calls that change something and are not recorded, each with the reason."""
 API_RECORDED: dict[str, tuple[str, Callable[[World], tuple[str, str, Any]]]] = {
@@ -530,6 +534,7 @@ API_RECORDED: dict[str, tuple[str, Callable[[World], tuple[str, str, Any]]]] = {
     "package": ("export", lambda w: ("get", "/studies/paid/package", None)),
     "run_table": ("export", lambda w: ("get", f"/runs/{new_run()}/tables/conversations", None)),
     "fit_file": ("download", lambda w: ("get", f"/fits/{new_fit(w)}/file", None)),
+    "metric_delete": ("scores.delete", lambda w: ("delete", f"/metrics/{new_scores(w.study)}", None)),
     "datasheet_md": ("download", lambda w: ("get", "/studies/paid/datasheet.md", None)),
     "report_html": ("download", lambda w: ("get", "/studies/paid/report.html", None)),
 }
@@ -538,6 +543,17 @@ API_RECORDED: dict[str, tuple[str, Callable[[World], tuple[str, str, Any]]]] = {
 
 def api_study() -> dict[str, Any]:
     return study_example("chat").model_copy(update={"key": "fresh", "bots": ("eliza",)}).to_plain()
+
+
+def new_scores(study: Study) -> str:
+    """Import a score for a finished conversation, and return the metric's name."""
+    chat = make_conversation(study, entry_nonce="scored")
+    Conversation.objects.filter(pk=chat.pk).update(state=Conversation.State.COMPLETED)
+    with NamedTemporaryFile("w", suffix=".csv") as file:
+        file.write(f"id,metric,value\n{chat.pk},maude,1\n")
+        file.flush()
+        scores_import(Path(file.name), study=study)
+    return "maude"
 
 
 def new_run() -> int:
@@ -602,6 +618,7 @@ COMMANDS: dict[str, tuple[str, list[str]]] = {
     "export_study": ("download", ["--study", "paid", "--output", "{folder}/study.yaml"]),
     "import_study": ("study.create", ["{folder}/new.yaml"]),
     "import_items": ("items.add", ["--study", "a", "{folder}/items.jsonl"]),
+    "import_scores": ("scores.import", ["--study", "a", "{folder}/scores.csv"]),
     "make_links": ("links.create", ["--study", "paid", "--number", "2", "--output", "{folder}/links.csv"]),
     "erase": ("erase", ["--study", "paid", "--people"]),
     "report": ("download", ["--study", "paid", "--output", "{folder}/report.html", "--sections", "ratings"]),
@@ -624,6 +641,8 @@ def test_the_command_is_recorded(world: World, tmp_path: Path, name: str) -> Non
     (tmp_path / "new.yaml").write_text(example(world))
     item = {"id": "new", "context": ["Hi"], "responses": [{"model": "m", "text": "Hello"}]}
     (tmp_path / "items.jsonl").write_text(json.dumps(item))
+    key = Study.objects.get(key="a").items.order_by("pk").values_list("key", flat=True)[0]
+    (tmp_path / "scores.csv").write_text(f"id,metric,value\n{key},maude,1\n")
     PendingEntry.everywhere.all().delete()
     action, arguments = COMMANDS[name]
     words = [text.format(folder=tmp_path) for text in arguments]

@@ -24,7 +24,7 @@ from evaluation.data.formats.mapping import FileMapping
 from evaluation.data.formats.scales import FileScales
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token
 from webapp.api.routes.jobs import get_run
-from webapp.api.schemas import AskImport, JobOut, columns_read, fields_of, query_errors
+from webapp.api.schemas import AskImport, AskScores, JobOut, columns_read, fields_of, query_errors
 from webapp.api.schemas_conversations import (
     AskNote,
     AskSearch,
@@ -46,6 +46,7 @@ from webapp.core.rights import Right
 from webapp.insights import conversation_reader
 from webapp.insights.conversation_reader import conversations_to_read
 from webapp.insights.narrative.phrases import reason_text
+from webapp.jobs.models import Job
 from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_bots
@@ -126,6 +127,39 @@ def conversations_bring(request: HttpRequest, key: str, file: File[UploadedFile]
         path.unlink(missing_ok=True)
         raise
     return Status(202, job)
+
+
+@router.post(
+    "/studies/{key}/scores", auth=Token(Right.RUN), response={202: JobOut, **BODY_FAILURES}, operation_id="scores_bring"
+)
+def scores_bring(request: HttpRequest, key: str, file: File[UploadedFile], params: Form[AskScores]) -> Any:
+    """Import scores of other programs, which become metrics of a study.
+
+    The file has the columns `id` (of a conversation, reply or item), `metric` and `value`. The job's result counts new
+    and replaced values and lists skipped rows.
+    """
+    return Status(202, _import_scores(request, file, params, study=study_by_key(key).key))
+
+
+@router.post(
+    "/runs/{id}/scores", auth=Token(Right.RUN), response={202: JobOut, **BODY_FAILURES}, operation_id="run_scores_bring"
+)
+def run_scores_bring(request: HttpRequest, id: int, file: File[UploadedFile], params: Form[AskScores]) -> Any:
+    """Import scores of other programs for a self-play run."""
+    return Status(202, _import_scores(request, file, params, study="", run=get_run(id).pk))
+
+
+def _import_scores(request: HttpRequest, file: UploadedFile, params: AskScores, **target: Any) -> Job:
+    """Return the job that imports a file of scores."""
+    user: Any = request.user
+    path = upload_folder() / upload_keep(file, user)
+    try:
+        return upload_import(
+            path=path, name=file.name or "", created_by=user, scores=True, **target, **params.model_dump()
+        )
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
 
 
 @router.get("/conversations/{id}", response={200: ConversationOut, **FAILURES}, operation_id="conversation")

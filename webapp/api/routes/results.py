@@ -18,7 +18,6 @@ from ninja import Query, Router, Schema, Status
 from chatbots.installation import release
 from chatbots.text import quote
 from evaluation.analysis.formula_model import Kind
-from evaluation.metrics.registry import metric_list
 from webapp.api.errors import BODY_FAILURES, FAILURES, Token, demand, rights_of
 from webapp.api.routes.studies import Counted
 from webapp.api.schemas import (
@@ -37,10 +36,12 @@ from webapp.api.schemas import (
 from webapp.api.schemas_study import DatasheetOut, ReportOut
 from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
+from webapp.core.rights import Right
 from webapp.insights.report_document import Document
 from webapp.insights.report_files import KIND, ReportParams, report_ask, report_newest, report_read, report_state
 from webapp.insights.report_page import report_page as write_report
 from webapp.jobs.models import Job, State
+from webapp.jobs.selectors.metrics import metrics_all
 from webapp.ratings.flag_selectors import without_read
 from webapp.results.cache import AnalysisKey, get_result
 from webapp.results.formula_models import model_params
@@ -50,6 +51,7 @@ from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.datasheet import datasheet_json, datasheet_md, datasheet_of
 from webapp.transfer.exporters.base import ExportOptions, exporter_list, exporters, table_of
+from webapp.transfer.import_scores import imported_metric_delete
 from webapp.transfer.job_files import PACKAGE, export_record, export_rights
 from webapp.transfer.package.contents import package_pieces
 from webapp.transfer.package.tables import package_rights
@@ -97,8 +99,16 @@ def metrics(request: HttpRequest) -> Any:
             # A metric name can exist at both levels, turns and conversations.
             columns=list(dict.fromkeys(column.name for column in metric.columns)),
         )
-        for metric in metric_list()
+        for metric in metrics_all()
     ]
+
+
+@router.delete(
+    "/metrics/{name}", auth=Token(Right.RUN), response={200: dict[str, int], **FAILURES}, operation_id="metric_delete"
+)
+def metric_delete(request: HttpRequest, name: str) -> Any:
+    """Delete an imported metric with its values, and return their number."""
+    return {"values": imported_metric_delete(name)}
 
 
 @router.get("/tables", response={200: list[TableOut], **FAILURES}, operation_id="tables")

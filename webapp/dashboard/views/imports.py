@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
@@ -20,19 +21,28 @@ from evaluation.data.formats.csv_columns import suggested_roles
 from evaluation.data.formats.mapping import FileMapping
 from evaluation.data.formats.record_formats import record_formats
 from evaluation.data.formats.table_rows import head_rows
+from evaluation.data.scores import is_score_file, read_scores
 from webapp.core.errors import Refused
 from webapp.core.keys import key_from_name
 from webapp.core.language import plural
 from webapp.core.rights import Right, may
 from webapp.dashboard.forms import UPLOAD_LIMIT_MB
-from webapp.dashboard.import_forms import STUDY_ENDINGS, ColumnsForm, ImportForm, ItemsForm, MappingForm, UploadForm
+from webapp.dashboard.import_forms import (
+    STUDY_ENDINGS,
+    ColumnsForm,
+    ImportForm,
+    ItemsForm,
+    MappingForm,
+    ScoresForm,
+    UploadForm,
+)
 from webapp.dashboard.navigation import form_view, page
 from webapp.dashboard.views.builder import files
 from webapp.insights.selectors import imported_studies
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, State
 from webapp.studies.study_file import holds_items, items_of_file
-from webapp.transfer.import_file import PREVIEW_RECORDS, FileContents, import_preview
+from webapp.transfer.import_file import PREVIEW_RECORDS, PREVIEW_ROWS, FileContents, import_preview
 from webapp.transfer.import_mappings import get_mapping, mapping_save, saved_mappings
 from webapp.transfer.job_files import (
     is_upload_name,
@@ -97,6 +107,8 @@ def import_file(request: HttpRequest, name: str) -> HttpResponse:
         return redirect("dashboard:imports")
     if holds_items(path):
         return _items(request, path)
+    if is_score_file(path):
+        return _scores(request, path)
     data = request.POST if request.method == "POST" else None
     columns, form, error, contents, mapping = None, None, "", FileContents(), FileMapping()
     try:
@@ -231,6 +243,40 @@ def _items(request: HttpRequest, path: Path) -> HttpResponse:
         n_items=len(read) - len(left_out),
         is_cut=len(read) == PREVIEW_RECORDS,
         first=[record for record in read if not isinstance(record, Skipped)][:_FIRST],
+        left_out=left_out[:_LISTED],
+        n_more=max(len(left_out) - _LISTED, 0),
+        status=400 if form.errors else 200,
+    )
+
+
+def _scores(request: HttpRequest, path: Path) -> HttpResponse:
+    """Show the metrics of a file of scores; a POST imports them."""
+    titles: dict[str, str] = {}
+    counts: Counter[str] = Counter()
+    rows = list(islice(read_scores(path), PREVIEW_ROWS + 1))
+    left_out = [row for row in rows if isinstance(row, Skipped)]
+    for row in rows:
+        if not isinstance(row, Skipped):
+            titles.setdefault(row.name, row.title)
+            counts[row.name] += row.value is not None
+    data = request.POST if request.method == "POST" else None
+    form = ScoresForm(data, titles=titles, study=request.GET.get("study", ""))
+    if form.is_valid():
+        choices = form.choices()
+        try:
+            job = _import(path, request.user, choices.pop("study"), **choices)
+        except Refused as refused:
+            form.add_error(None, refused.message)
+        else:
+            return redirect("dashboard:job", job.kind, job.pk)
+    return page(
+        request,
+        "import_scores.html",
+        "studies",
+        name=upload_name(path),
+        form=form,
+        metrics=[(title, name, counts[name]) for name, title in titles.items()],
+        is_cut=len(rows) > PREVIEW_ROWS,
         left_out=left_out[:_LISTED],
         n_more=max(len(left_out) - _LISTED, 0),
         status=400 if form.errors else 200,

@@ -34,6 +34,7 @@ from webapp.results import cache as results
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import get_protocol
 from webapp.studies.selectors import study_found
+from webapp.transfer.import_mappings import imported_files
 from webapp.transfer.package.import_package import ImportReport
 
 _SHOWN = 200
@@ -203,8 +204,10 @@ _RESULT_PAGES = {
 def _result_address(job: JobBase) -> str:
     """Return the address of the page that uses a job's result; empty if its own page is the only one."""
     study, run = getattr(job, "study", None), getattr(job, "run", None)
-    if job.kind == "items":
+    if job.kind == "items" or job.params.get("scores"):
         study = study_found(job.params["study"])
+    if study is not None and job.params.get("scores"):
+        return reverse("dashboard:study_prediction", args=[study.key])
     if study is not None and job.kind in _RESULT_PAGES:
         return reverse(f"dashboard:{_RESULT_PAGES[job.kind]}", args=[study.key])
     if isinstance(job, SelfPlayRun) or run is not None:
@@ -355,8 +358,12 @@ def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     context = result_context(selected_job)
     if isinstance(selected_job, Job) and selected_job.kind == "import" and result:
         key = selected_job.payload["study"]
-        is_there = study_found(key) is not None
-        context |= imported_context(ImportReport.read(result), key if is_there else "")
+        study = study_found(key)
+        context["origins"] = imported_files(study, selected_job.payload["name"]) if study else []
+        if selected_job.payload.get("scores"):
+            context |= {"shown": result["skipped"], "n_more": result["n_skipped"] - len(result["skipped"])}
+        else:
+            context |= imported_context(ImportReport.read(result), key if study else "")
     elif isinstance(selected_job, Job) and selected_job.kind == "pay_message" and result:
         sees_private = may(request.user, Right.PRIVATE)
         if sees_private:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
 
 from evaluation.data.tables import Column
 from evaluation.metrics.base import Metric
-from evaluation.metrics.registry import configured_metrics, metric_list
+from evaluation.metrics.imported import ScoreFileMetric
+from evaluation.metrics.registry import configured_metrics
 from evaluation.number_format import share, span
 from evaluation.plots.text_layout import tick_label
-from webapp.dashboard.navigation import metric_tabs, page, read_view
-from webapp.jobs.selectors.metrics import languages_of, metrics_computed
+from webapp.core.errors import Refused
+from webapp.core.language import plural
+from webapp.core.rights import Right
+from webapp.dashboard.navigation import metric_tabs, page, post_view, read_view
+from webapp.jobs.selectors.metrics import languages_of, metrics_all, metrics_computed
 from webapp.results.metric_agreement import MetricAgreement, metric_agreements
+from webapp.transfer.import_scores import imported_metric_delete
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,11 @@ class MetricRow:
     licence: str
     columns: list[tuple[Column, str]]
     agreement: MetricAgreement | None
+
+    @property
+    def is_imported(self) -> bool:
+        """True if its values come from files."""
+        return isinstance(self.metric, ScoreFileMetric)
 
     @property
     def meaning(self) -> str:
@@ -58,7 +70,7 @@ class MetricRow:
 
 def dictionary() -> list[MetricRow]:
     """Return every metric with its identity, columns and agreement with people."""
-    metrics = metric_list()
+    metrics = metrics_all()
     agreements = metric_agreements(metrics)
     return [
         MetricRow(
@@ -86,6 +98,19 @@ def _range(column: Column) -> str:
     if low is None:
         return f"up to {tick_label(high)}"
     return f"{tick_label(low)} … {tick_label(high)}"
+
+
+@post_view(to_post=[Right.RUN])
+def metric_delete(request: HttpRequest, name: str) -> HttpResponse:
+    """Delete an imported metric with its values."""
+    try:
+        n_values = imported_metric_delete(name)
+    except Refused as refused:
+        messages.error(request, refused.message)
+    else:
+        values = plural(n_values, "1 value", "%(n)d values") % {"n": n_values}
+        messages.success(request, f"The metric {name} was deleted with {values}.")
+    return redirect("dashboard:metrics")
 
 
 @read_view()

@@ -14,7 +14,7 @@ from django.urls import reverse
 
 from chatbots.registry import UnknownName
 from evaluation.hybrid.features import PRESETS
-from evaluation.metrics.registry import configured_metrics, metric_list
+from evaluation.metrics.registry import configured_metrics
 from webapp.conversations.selectors import synthetic_count
 from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
@@ -45,6 +45,7 @@ from webapp.jobs.selectors.metrics import (
     left_out_sentences,
     metric_runs_newest,
     metric_titles,
+    metrics_all,
     metrics_left_out,
     results_counted,
     study_languages,
@@ -147,6 +148,7 @@ def _start_fit(
         return fit_create(
             study=study,
             condition=form.condition(),
+            features=[*PRESETS[data["preset"]].features, *data["imported"]] if data["imported"] else None,
             **{name: data[name] for name in ("targets", "preset", "intercept", "run", "include_synthetic")},
             exclude_bots=controls if data["without_controls"] else (),
             excluded_flags=excluded_flags,
@@ -174,7 +176,7 @@ def _metrics_context(study: Study) -> dict[str, Any]:
         "n_computed": len(names),
         "n_metrics": len(progress),
         "is_measured": all(metric.n_done == metric.n_total for metric in usual),
-        "languages": language_sentences(study_languages(study), [m for m in metric_list() if m.name in names]),
+        "languages": language_sentences(study_languages(study), [m for m in metrics_all() if m.name in names]),
         "left_out": left_out_sentences(metrics_left_out(study=study, known_counts=result_counts)),
         "broken": configured_metrics.broken,
         "jobs": jobs,

@@ -15,12 +15,11 @@ from evaluation.data.ratings import MEAN_KEY, RatingDimension
 from evaluation.data.result_tables import Cell, NamedTable, Wording, estimate_cells
 from evaluation.data.tables import Column
 from evaluation.findings import Reason, reason_read
-from evaluation.metrics.registry import metric_list
 from evaluation.number_format import digits_for, figure, percent, probability, share
 from webapp.core.language import plural
 from webapp.insights.charts.figure import PageFigure
 from webapp.insights.narrative.reasons import FRAGMENTS
-from webapp.jobs.selectors.metrics import language_name
+from webapp.jobs.selectors.metrics import language_name, metrics_all
 from webapp.ratings.selectors import BotInfo
 from webapp.results.study_data import StudyFrame
 
@@ -59,7 +58,7 @@ def short_title(title: str) -> str:
 
 def feature_titles(names: Sequence[str]) -> list[str]:
     """Return titles of conversation columns; unknown names are written as words."""
-    columns = [column for metric in metric_list() for column in metric.columns if column.level == "conversation"]
+    columns = [column for metric in metrics_all() for column in metric.columns if column.level == "conversation"]
     known = {column.name: column.title for column in columns}
     return [known.get(name) or name.replace("_", " ") for name in names]
 

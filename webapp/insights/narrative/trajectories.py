@@ -9,13 +9,13 @@ from django.urls import reverse
 from evaluation.analysis.trajectories import SEED, GroupContrast, Grouping, TrajectoryMeasure, TrajectoryResult
 from evaluation.data.result_tables import Cell, NamedTable, declared_table, number_cell
 from evaluation.data.tables import Column
-from evaluation.metrics.registry import metric_list
 from evaluation.number_format import digits_for, figure, share, span
 from webapp.insights.charts.figure import PageFigure
 from webapp.insights.charts.lines import LineGroup, LinePanel, lines_figure, with_shared_axes
 from webapp.insights.narrative import phrases
 from webapp.insights.narrative.phrases import Section, bot_cell, controls_sentence, listed, reason_text
 from webapp.jobs.selectors.analysis_tables import VOTES
+from webapp.jobs.selectors.metrics import metrics_all
 from webapp.results.compute import StudyTrajectories, point_ratings, study_point
 from webapp.results.study_data import StudyFrame
 
@@ -119,7 +119,7 @@ def column_title(name: str) -> str:
 
 
 def _declared() -> dict[str, Column]:
-    return {column.name: column for metric in metric_list() for column in metric.columns if column.level == "turn"}
+    return {column.name: column for metric in metrics_all() for column in metric.columns if column.level == "turn"}
 
 
 def group_title(grouping: Grouping, place: int) -> str:

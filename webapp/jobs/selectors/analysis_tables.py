@@ -17,11 +17,11 @@ from django.db.models import QuerySet
 
 from evaluation.analysis.trajectories import by_exchange
 from evaluation.data.tables import ends_of
-from evaluation.metrics.registry import metric_list
+from evaluation.metrics.imported import ScoreFileMetric
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
-from webapp.jobs.models import MetricResult, SelfPlayRun
+from webapp.jobs.models import MetricResult, MetricVersion, SelfPlayRun
 from webapp.jobs.selectors.metrics import measurable, metrics_all, versions_current
 from webapp.ratings.flag_selectors import left_out
 from webapp.studies.bot_columns import GROUP, BotColumns
@@ -134,6 +134,9 @@ def check_computed(metrics: Sequence[Metric], *, study: Study | None = None, run
     lacking = []
     for metric in metrics:
         version = versions.get(metric.name)
+        if isinstance(metric, ScoreFileMetric):
+            _check_bots_scored(metric, version, rows)
+            continue
         n_there = rows.filter(metric_results__metric=version).count() if version is not None else 0
         if n_there < n_rows:
             lacking.append(f"{metric.name} ({n_rows - n_there} of {n_rows})")
@@ -144,6 +147,22 @@ def check_computed(metrics: Sequence[Metric], *, study: Study | None = None, run
             "not_computed",
             f"conversations of {source} lack metrics: {', '.join(lacking)}; run `{settings.CONFAB_PROGRAM} "
             f"compute_metrics {option}` first",
+        )
+
+
+def _check_bots_scored(metric: ScoreFileMetric, version: MetricVersion | None, rows: QuerySet[Conversation]) -> None:
+    """Check that every bot has values of an imported metric.
+
+    Raises:
+        Refused: `not_computed`, with the bots that have none.
+    """
+    scored = rows.filter(metric_results__metric=version, metric_results__reasons={})
+    of_bots, bots = ((each.order_by().values_list("bot__bot_id", flat=True).distinct()) for each in (scored, rows))
+    if unscored := sorted(set(bots) - set(of_bots if version is not None else ())):
+        raise Refused(
+            "not_computed",
+            f"the imported metric {metric.name} has no values for {', '.join(unscored)}; import a file with their "
+            "scores, or leave the metric out",
         )
 
 
@@ -182,7 +201,7 @@ def turn_values(conversations: QuerySet[Conversation], ids: Sequence[str], colum
         spoke[key] = speaker
         if VOTES in values_by_column:
             values_by_column[VOTES].setdefault(key, []).append(None if human else float(vote))
-    metrics = [m for m in metric_list() if {c.name for c in m.columns if c.level == "turn"} & set(columns)]
+    metrics = [m for m in metrics_all() if {c.name for c in m.columns if c.level == "turn"} & set(columns)]
     results = MetricResult.objects.filter(conversation__in=which, metric__in=list(versions_current(metrics).values()))
     for pk, values in results.values_list("conversation_id", "turns").iterator():
         if str(pk) in requested_ids:
@@ -216,7 +235,7 @@ def scales_of(columns: Sequence[str]) -> dict[str, tuple[float, float] | None]:
     An open side is infinite.
     """
     ends_by_column: dict[str, tuple[float, float] | None] = {}
-    for metric in metric_list():
+    for metric in metrics_all():
         for column in metric.columns:
             if column.level == "turn" and column.name in columns:
                 ends_by_column[column.name] = ends_of(column.range)

@@ -19,21 +19,88 @@ from django.utils.translation import gettext as _
 from django.utils.translation import ngettext
 
 from chatbots.registry import UnknownName
-from webapp.conversations.models import Conversation
+from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
-from webapp.jobs.models import MetricResult, MetricRun, MetricVersion, ResultTally, SelfPlayRun
+from webapp.jobs.models import ImportedMetric, MetricResult, MetricRun, MetricVersion, ResultTally, SelfPlayRun
 from webapp.studies.models import Study
 
 if TYPE_CHECKING:
     import chatbots
+    from evaluation.data.scores import Place
     from evaluation.metrics.base import Metric
+    from evaluation.metrics.imported import ScoreFileMetric
 
 
 def metrics_all() -> list[Metric]:
-    """Return every registered metric by name, without loading models."""
+    """Return every registered and imported metric by name, without loading models."""
     from evaluation.metrics.registry import metric_list
 
-    return metric_list()
+    return sorted([*metric_list(), *imported_metrics()], key=lambda metric: metric.name)
+
+
+def imported_metrics(study: Study | None = None) -> list[ScoreFileMetric]:
+    """Return the project's imported metrics, without their values.
+
+    Args:
+        study: only metrics with values for its conversations.
+    """
+    rows = ImportedMetric.objects.all()
+    if study is not None:
+        tallies = ResultTally.objects.filter(study=study).values("metric")
+        rows = rows.filter(version__in=tallies)
+    return [imported_metric(row) for row in rows]
+
+
+def imported_metric(row: ImportedMetric, values: Mapping[Place, float] | None = None) -> ScoreFileMetric:
+    """Return an imported metric, with values if they are loaded."""
+    from evaluation.metrics.imported import ScoreFileMetric
+
+    return ScoreFileMetric(
+        row.name,
+        row.title,
+        direction=row.direction,
+        version=str(row.revision),
+        project=row.project_id,
+        licence=row.licence,
+        values=values,
+    )
+
+
+def metric_with_item_scores(name: str, study: Study | None) -> Metric | None:
+    """Return an imported metric with its values for the study's rated replies; None for other metrics.
+
+    The ids are those of the study's rated replies: an item's key, or `CONVERSATION/TURN`.
+    """
+    row = ImportedMetric.objects.filter(name=name).first()
+    if row is None or study is None:
+        return None
+    of_items = row.item_scores.filter(item__study=study)
+    values: dict[Place, float] = {(key, None): value for key, value in of_items.values_list("item__key", "value")}
+    results = MetricResult.objects.filter(metric=row.version_id, conversation__study=study)
+    turns_by_chat = dict(results.values_list("conversation_id", "turns"))
+    for chat, indices in turn_indices(turns_by_chat).items():
+        scores = turns_by_chat[chat].get(name) or []
+        values |= {(str(chat), k): x for k, x in zip(indices, scores, strict=False) if x is not None}
+    return imported_metric(row, values)
+
+
+def turn_indices(conversation_ids: Collection[UUID], *, of_bot: bool = False) -> dict[UUID, list[int]]:
+    """Return the numbers of the conversations' turns, in the order of stored values.
+
+    Args:
+        of_bot: only the bot's replies.
+    """
+    indices: dict[UUID, list[int]] = {}
+    ids = list(conversation_ids)
+    for start in range(0, len(ids), _MOST_IDS):
+        turns = Turn.objects.filter(conversation__in=ids[start : start + _MOST_IDS], is_refused=False)
+        turns = turns.filter(speaker=Turn.Speaker.BOT) if of_bot else turns
+        for chat, index in turns.order_by("conversation", "index").values_list("conversation", "index"):
+            indices.setdefault(chat, []).append(index)
+    return indices
+
+
+_MOST_IDS = 5_000
 
 
 def metric_titles(*, ingredients: bool = True) -> dict[str, str]:
@@ -62,10 +129,11 @@ def metrics_find(names: Sequence[str] = ()) -> list[Metric]:
 
     if not names:
         return metric_defaults()
-    chosen = []
+    chosen: list[Metric] = []
+    imported = {metric.name: metric for metric in imported_metrics()}
     for name in dict.fromkeys(names):
         try:
-            chosen.append(metric_get(name))
+            chosen.append(imported[name] if name in imported else metric_get(name))
         except UnknownName:
             for broken in configured_metrics.broken:
                 if broken.id == name:

@@ -32,6 +32,7 @@ from webapp.core.errors import Refused
 from webapp.core.language import plural
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import UNFINISHED, Job, State
+from webapp.jobs.selectors.metrics import metric_with_item_scores
 from webapp.ratings.paired_comparisons import study_judgements
 from webapp.ratings.selectors import study_ratings
 from webapp.ratings.services import flags_make
@@ -116,7 +117,7 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
         judgements = benchmark_judgements(work.asked)
         agreements = judge_everywhere(
             judgements,
-            name,
+            metric_with_item_scores(name, work.job.study) or name,
             shared=TextCache(settings.CONFAB_DEVICE, store=text_store()),
             progress=lambda done, total: work.beat(done),
         )

@@ -10,6 +10,7 @@ from django.utils.translation import gettext_lazy as _
 
 from chatbots.validation import Many
 from evaluation.metrics.explanations import Explanation, explain_reply
+from evaluation.metrics.imported import ScoreFileMetric
 from evaluation.metrics.registry import metric_and_columns
 from evaluation.number_format import result_dump, result_load
 from webapp.bots.selectors import text_store
@@ -76,7 +77,9 @@ def explanation_params(benchmark: Job, number: int) -> tuple[dict[str, Any], str
     """Return payload and state of the explanation of a reply in a benchmark's result."""
     result = benchmark.result or {}
     key, model = result["replies"][number]
-    known = {row.name for row in benchmark_metrics() if not row.reason}
+    # Imported scores come without an explanation.
+    metrics = [row for row in benchmark_metrics() if not isinstance(row.metric, ScoreFileMetric)]
+    known = {row.name for row in metrics if not row.reason}
     computed = [row for row in result["metrics"] if row["metric"] in known]
     payload = {
         **benchmark.payload,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +32,7 @@ from webapp.studies.selectors import study_by_key
 from webapp.studies.study_file import FileItem, items_of_file
 from webapp.transfer.exporters.base import ExportOptions, exporter_get, rows_of_table
 from webapp.transfer.import_file import ImportChoices, import_conversations
+from webapp.transfer.import_scores import scores_import, scores_target
 from webapp.transfer.job_files import PACKAGE, export_path, export_size, upload_errors
 from webapp.transfer.package.contents import package_pieces
 from webapp.transfer.package.import_package import MAX_REPORTED
@@ -158,6 +160,9 @@ class ImportParams(InputModel):
         scale: lowest and highest value of all dimensions, as in jobs of earlier versions.
         is_upload: whether the file is a copy for this job, to be deleted afterwards.
         items: whether the file contains items to rate, for an existing study.
+        scores: whether the file contains scores of other programs, for an existing study or self-play run.
+        run: id of the self-play run that gets the scores; the study's key is empty then.
+        lower: metrics of which lower scores are better.
         reversed, higher, labels, controls, licence, source: as in `ImportChoices`.
         columns, speakers, bot, keep: as in `FileMapping`.
     """
@@ -170,6 +175,9 @@ class ImportParams(InputModel):
     language: str = ""
     is_upload: bool = False
     items: bool = False
+    scores: bool = False
+    run: int | None = None
+    lower: Many[str] = ()
     columns: dict[str, str] | None = None
     reversed: Many[str] = ()
     higher: Many[str] = ()
@@ -210,12 +218,15 @@ class ImportJob(JobKind[Job, ImportParams]):
     Payload = ImportParams
 
     def job_title(self, job: Job) -> str:
-        return str(_("Import into {study}")).format(study=job.payload["study"])
+        run = job.payload.get("run")
+        return str(_("Import into {study}")).format(study=job.payload["study"] or _("run {id}").format(id=run))
 
     def check(self, asked: ImportParams) -> None:
         if not Path(asked.file).is_file():
             raise Refused("no_file", f"there is no file {asked.file}")
-        if not re.fullmatch(r"[-a-zA-Z0-9_]{1,60}", asked.study):
+        if asked.scores:
+            scores_target(asked.study, asked.run)
+        elif not re.fullmatch(r"[-a-zA-Z0-9_]{1,60}", asked.study):
             raise Refused("bad_key", "the study key must consist of letters, digits, - and _, at most 60 of them")
         if asked.items:
             study = Study.objects.filter(key=asked.study).first()
@@ -242,6 +253,13 @@ class ImportJob(JobKind[Job, ImportParams]):
         with upload_errors(path, name):
             if params.items:
                 return _items(work, path, name)
+            if params.scores:
+                study, run = scores_target(params.study, params.run)
+                origin = {"lower": params.lower, "licence": params.licence, "source": params.source}
+                progress_of_values = partial(work.beat, now=True)
+                return scores_import(
+                    path, study=study, run=run, name=name, progress=progress_of_values, **origin
+                ).as_dict()
             report = import_conversations(
                 path, study_key=params.study, choices=params.choices(), progress=progress, name=name
             )
@@ -254,11 +272,30 @@ class ImportJob(JobKind[Job, ImportParams]):
         return super().finish(work, results)
 
     def describe_result(self, job: Job, result: Any) -> list[str]:
+        if "metrics" in result:
+            return _describe_scores(result)
         names = ("items",) if "items" in result else ("conversations", "ratings")
         sentences = [f"New {' and '.join(f'{name}: {result.get(name, 0)}' for name in names)}."]
         if n := job.n_skipped:
             sentences.append(plural(n, "1 record was skipped.", "%(n)d records were skipped.") % {"n": n})
         return sentences
+
+
+def _describe_scores(result: Any) -> list[str]:
+    sentences = [
+        _("{title}: {new} new, {replaced} replaced and {unchanged} unchanged values.").format(**counts)
+        for counts in result["metrics"].values()
+    ]
+    for counts in result["metrics"].values():
+        if counts["without"] or counts["missing"]:
+            sentences.append(
+                _(
+                    "{title} has no value for {without} conversations or items; {missing} rows of the file are empty."
+                ).format(**counts)
+            )
+    if n := result["n_skipped"]:
+        sentences.append(plural(n, "1 row was skipped.", "%(n)d rows were skipped.") % {"n": n})
+    return [str(sentence) for sentence in sentences]
 
 
 def _items(work: ShardWork[Job, ImportParams], path: Path, name: str) -> dict[str, Any]:
