@@ -332,9 +332,16 @@ def load_pretrained(folder: Path, kind: str | None = None, *, device: str, dtype
     return LoadedPretrained(model.to(device).eval(), tokenizer, config, device)
 
 
+_OFFSET_POSITIONS = ("roberta", "camembert", "longformer", "mpnet", "data2vec-text")
+"""Parts of the names of model types whose first position comes after that of padding."""
+
+
 def n_positions(config: Any) -> int | None:
     """Return the maximum number of positions of a model, or None if unknown."""
     text_config = config.get_text_config()
     names = ("max_position_embeddings", "n_positions", "n_ctx")
     candidates = (getattr(text_config, name, None) for name in names)
-    return next((n for n in candidates if isinstance(n, int) and n > 0), None)
+    n = next((n for n in candidates if isinstance(n, int) and n > 0), None)
+    if n is not None and any(part in str(text_config.model_type) for part in _OFFSET_POSITIONS):
+        n -= (text_config.pad_token_id or 0) + 1
+    return n

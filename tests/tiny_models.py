@@ -188,3 +188,41 @@ def save_classifier(folder: Path, labels: tuple[str, ...] = INFERENCE_LABELS) ->
     )
     tf.BertForSequenceClassification(config).eval().save_pretrained(folder)
     return folder
+
+
+def save_ranker(folder: Path, seed: int = 0) -> Path:
+    """Save a random GPT-2 with one output, as DialogRPT's rankers."""
+    import torch
+    import transformers as tf
+
+    size = save_tokenizer(folder)
+    torch.manual_seed(seed)
+    config = tf.GPT2Config(
+        vocab_size=size, n_embd=16, n_layer=1, n_head=4, n_positions=64, initializer_range=0.5, num_labels=1
+    )
+    tf.GPT2ForSequenceClassification(config).eval().save_pretrained(folder)
+    return folder
+
+
+def save_masked(folder: Path) -> Path:
+    """Save a random RoBERTa that predicts masked words."""
+    import torch
+    import transformers as tf
+
+    save_tokenizer(folder)
+    tokenizer = tf.AutoTokenizer.from_pretrained(folder)
+    tokenizer.add_special_tokens({"cls_token": "<s>", "sep_token": "</s>", "mask_token": "<mask>"})
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = tf.RobertaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        intermediate_size=16,
+        max_position_embeddings=130,
+        initializer_range=0.5,
+        pad_token_id=0,
+    )
+    tf.RobertaForMaskedLM(config).eval().save_pretrained(folder)
+    return folder

@@ -92,11 +92,15 @@ class Continuations(LocalModel):
             loaded = self.load("AutoModelForCausalLM")
             read = self._whole_row if read_all else self._row
             rows = [read(loaded, before, text) for before, text in continuations]
-            total = np.full(len(rows), np.nan)
-            rows_with_text = [k for k, row in enumerate(rows) if row.text]
-            for part in _steps(rows, rows_with_text):
-                total[part] = self._step(loaded.model, [rows[k] for k in part])
+            total = self.row_log_probabilities(loaded.model, rows)
         return total, np.array([len(row.text) for row in rows], dtype=int)
+
+    def row_log_probabilities(self, model: Any, rows: Sequence[ContinuationRow]) -> np.ndarray:
+        """Return the log-probability of each row's text, (N,) in nats; NaN for an empty text."""
+        total = np.full(len(rows), np.nan)
+        for part in _steps(rows, [k for k, row in enumerate(rows) if row.text]):
+            total[part] = self._step(model, [rows[k] for k in part])
+        return total
 
     def _row(self, loaded: Any, before: Sequence[str], text: str) -> ContinuationRow:
         tokenizer, limit = loaded.tokenizer, most_tokens(loaded)

@@ -196,10 +196,14 @@ class LocalClassifier(LocalModel):
         return reason
 
     def _labels(self) -> list[str]:
-        return [str(name) for name in self.config().get("id2label", {}).values()]
+        return [str(name) for name in self._label_names().values()]
+
+    def _label_names(self) -> dict[str, Any]:
+        """Return the labels by number; transformers omits them if they are the default two."""
+        return self.config().get("id2label") or {"0": "LABEL_0", "1": "LABEL_1"}
 
     def _index(self) -> int | None:
-        for number, name in self.config().get("id2label", {}).items():
+        for number, name in self._label_names().items():
             if str(name).casefold() == self.label.casefold():
                 return int(number)
         return None
@@ -311,8 +315,9 @@ def _model_of_bot(name: str) -> str | None:
     """Return the causal model of the bot with this id, or None."""
     from chatbots.registry import UnknownName, bots
 
-    # Looking up an unknown id queries the database, so skip it for the built-in model, which every list of metrics has.
-    if name == SMOLLM2:
+    # Looking up an unknown id queries the database, so skip it for the models that every list of metrics names: the
+    # built-in one and hub ids, whose slash no bot's id has.
+    if name == SMOLLM2 or "/" in name:
         return None
     try:
         bot = bots.get(name)

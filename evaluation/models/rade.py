@@ -148,22 +148,23 @@ def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
 
 
 class ScoreHead(nn.Module):
-    """Head that predicts two scores from a vector (2, "FeedForward").
+    """Head that predicts scores from a vector (2, "FeedForward").
 
     Dropout, a tanh layer, dropout and a linear layer.
 
     Args:
         width: width of the vector, d.
+        n_scores: 2 for ŝ_h and ŝ_a, 1 for ŝ_a.
     """
 
-    def __init__(self, width: int, dropout: float = 0.1) -> None:
+    def __init__(self, width: int, dropout: float = 0.1, n_scores: int = 2) -> None:
         super().__init__()
         self.layers = nn.Sequential(
-            nn.Dropout(dropout), nn.Linear(width, width), nn.Tanh(), nn.Dropout(dropout), nn.Linear(width, 2)
+            nn.Dropout(dropout), nn.Linear(width, width), nn.Tanh(), nn.Dropout(dropout), nn.Linear(width, n_scores)
         )
 
     def forward(self, vector: Tensor) -> Tensor:
-        """Return (B, 2) ŝ_h and ŝ_a of (B, d) vectors, not clipped."""
+        """Return (B, n_scores) scores of (B, d) vectors, not clipped."""
         return self.layers(vector)
 
 

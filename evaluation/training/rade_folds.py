@@ -1,4 +1,4 @@
-"""Cross-validation of RADE in folds that share no contexts.
+"""Cross-validation of metrics trained on rated pairs, in folds that share no contexts.
 
 `folds_measured` trains a network per fold and seed, like `train_metric`, and correlates the scores pooled over folds.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from evaluation.stats.correlation import METHODS, correlate
 from evaluation.training.checkpoint import checkpoint_read
-from evaluation.training.config import config_check
+from evaluation.training.config import config_check, learned_get
 from evaluation.training.loop import restored, train
 from evaluation.training.metrics.rade import RatedExamples, lite_batch, parted, predicted, texts_remembered
 from evaluation.training.rade_data import context_key, rated_pairs_read
@@ -61,7 +61,7 @@ def folds_measured(config: Mapping[str, Any], data: Path, seeds: Sequence[int] =
     """Score each fold by a network trained on the other folds, for each seed.
 
     Args:
-        config: values of a config with `metric: rade`; `fold`, `fold_seed` and `seed` are set here.
+        config: values of a config with rated pairs; `fold`, `fold_seed` and `seed` are set here.
         data: folder of the rated pairs.
     """
     from evaluation.metrics.text_cache import TextCache
@@ -86,15 +86,16 @@ def folds_measured(config: Mapping[str, Any], data: Path, seeds: Sequence[int] =
                 train(checked, work)
                 network = restored(checkpoint_read(work))
             rows = checked.metric_options.split == "rows"
+            needs_scores = learned_get(checked.metric).needs_reference_scores(checked.metric_options)
             pairs = [
                 pair
                 for name in checked.metric_options.rated
-                for file in [rated_pairs_read(checked.path(name), reference_scores=checked.metric_options.stage == 2)]
+                for file in [rated_pairs_read(checked.path(name), reference_scores=needs_scores)]
                 for pair in (file.rows if rows else file.pairs)
             ]
             test = parted(pairs, checked.metric_options)["test"]
-            lite = lite_batch(test, shared) if checked.metric_options.network == "lite" else None
-            predictions = predicted(network, RatedExamples(test, lite))  # type: ignore[arg-type]
+            is_lite = getattr(checked.metric_options, "network", "") == "lite"
+            predictions = predicted(network, RatedExamples(test, lite_batch(test, shared) if is_lite else None))
             for pair, score in zip(test, predictions, strict=True):
                 key = (pair.context, pair.response, pair.reference)
                 scores[key], people[key], units[key] = float(score), pair.score, context_key(pair)

@@ -20,9 +20,14 @@ from evaluation.metrics.replies import ReplyMetric
 from evaluation.metrics.text_cache import TextCache
 from tests.chatbots.published_encoders import deepmoji_write, infersent_write
 from tests.devices import ELSEWHERE, FakeDevice
-from tests.evaluation.training.checkpoints import entailment_checkpoint, pone_checkpoint, rade_checkpoint
+from tests.evaluation.training.checkpoints import (
+    encoder_mlp_checkpoint,
+    entailment_checkpoint,
+    pone_checkpoint,
+    rade_checkpoint,
+)
 from tests.evaluation.training.grade_builders import checkpoint_made as grade_made
-from tests.tiny_models import save_classifier, save_model
+from tests.tiny_models import save_classifier, save_masked, save_model, save_ranker
 
 TALK = [Conversation.from_texts(["Hello.", "Hi, how are you?", "I am sad.", "Why is that?"], id="1")]
 WITHOUT_TORCH = {"word2vec", "meteor"}
@@ -36,6 +41,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
     folder = tmp_path_factory.mktemp("models")
     model = {"model": str(save_model(folder / "gpt2", "gpt2", width=16, n_layers=1))}
     classifier = {"model": str(save_classifier(folder / "bert")), "label": "entailment"}
+    ranker = str(save_ranker(folder / "ranker"))
     deepmoji = deepmoji_write(folder / "deepmoji")
     infersent = infersent_write(folder / "infersent")
     (folder / "grade").mkdir()
@@ -53,6 +59,14 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
         "entailment": {"checkpoint": str(entailment_checkpoint(folder / "entailment"))},
         "reply_pmi": model,
         "reply_pmi_dialogue": model,
+        "fed": model,
+        "fed_lite": model,
+        "dialog_rpt": dict.fromkeys(("updown", "depth", "width", "human_vs_rand", "human_vs_machine"), ranker),
+        "usr": {
+            "mlm": str(save_masked(folder / "masked")),
+            "dr": str(save_classifier(folder / "two", ("LABEL_0", "LABEL_1"))),
+        },
+        "encoder_mlp": {"checkpoint": str(encoder_mlp_checkpoint(folder / "encoder_mlp"))},
         "judge": model,
         "bart_score": {"model": str(save_model(folder / "bart", "bart", width=16, n_layers=1))},
         "bleurt": {"model": str(save_classifier(folder / "score", ("score",)))},

@@ -55,45 +55,56 @@ from evaluation.training.rade_data import (
 INPUTS = "inputs.safetensors"
 
 
-class RadeOptions(InputModel):
-    """Options of RADE; numbers in brackets are sections of the fact sheet.
+class RatedOptions(InputModel):
+    """Options of every metric that is trained on rated pairs.
 
     Attributes:
         rated: files of rated pairs, relative to the data folder.
         licence: licence of the rated files, for the model card.
-        network: "lite" or "full".
-        stage: 1: references without scores, L = MSE_a + GEN; 2: the complete loss (3).
-        reference, generation, ranking: weights of MSE_h, GEN and PR relative to MSE_a. The lite network has no GEN.
-        symmetric: apply PR in both directions.
         split: "contexts": each pair once, no context in two parts; "rows": random rows of the release, which leaks;
             only for comparison with published results.
         folds, fold, fold_seed: number of folds by context, test fold (−1: none), and seed of the folds.
         held_out: share of the remaining contexts for validation, rounded to 1/2, 1/3, 1/4, …; 0: train on all and keep
             the last weights.
+        max_pairs: maximum number of training pairs, drawn by `fold_seed`; a smaller number takes part of a larger
+            one's. 0: all.
         chosen_by: validation measure that selects the best weights: "correlation": mean of Pearson and Spearman of s_a
             (3); "error": its squared error, more stable on few pairs.
-        axes, hidden, members: settings of the lite network.
-        dropout: dropout of either network.
+        dropout: dropout of the network's head.
     """
 
     rated: Annotated[Many[str], Field(min_length=1)]
     licence: str = "not stated"
+    split: Literal["contexts", "rows"] = "contexts"
+    folds: int = Field(5, ge=2)
+    fold: int = Field(0, ge=-1)
+    fold_seed: int = 11
+    held_out: Number = Field(0.125, ge=0, le=0.5)
+    max_pairs: int = Field(0, ge=0)
+    chosen_by: Literal["correlation", "error"] = "correlation"
+    dropout: Number = Field(0.3, ge=0, lt=1)
+
+
+class RadeOptions(RatedOptions):
+    """Options of RADE; numbers in brackets are sections of the fact sheet.
+
+    Attributes:
+        network: "lite" or "full".
+        stage: 1: references without scores, L = MSE_a + GEN; 2: the complete loss (3).
+        reference, generation, ranking: weights of MSE_h, GEN and PR relative to MSE_a. The lite network has no GEN.
+        symmetric: apply PR in both directions.
+        axes, hidden, members: settings of the lite network.
+    """
+
     network: Literal["lite", "full"] = "lite"
     stage: Literal[1, 2] = 2
     reference: Number = Field(1.0, ge=0)
     generation: Number = Field(1.0, ge=0)
     ranking: Number = Field(1.0, ge=0)
     symmetric: bool = False
-    split: Literal["contexts", "rows"] = "contexts"
-    folds: int = Field(5, ge=2)
-    fold: int = Field(0, ge=-1)
-    fold_seed: int = 11
-    held_out: Number = Field(0.125, ge=0, le=0.5)
-    chosen_by: Literal["correlation", "error"] = "correlation"
     axes: int = Field(16, ge=0)
     hidden: Size = 32
     members: Size = 8
-    dropout: Number = Field(0.3, ge=0, lt=1)
 
     @property
     def weights(self) -> RadeWeights:
@@ -249,17 +260,14 @@ def texts_remembered(shared: TextCache) -> Iterator[None]:
         _REMEMBERED.reset(before)
 
 
-@register_learned
-class RadeTraining(LearnedMetric):
-    """RADE and its lite version."""
+class RatedTraining(LearnedMetric):
+    """Base class of metrics trained on rated pairs: their parts, and the measures of s_a."""
 
-    name = "rade"
-    options_type = RadeOptions
     reads_dialogues = False
     draws_share = True
 
     def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
-        options: RadeOptions = config.metric_options
+        options: RatedOptions = config.metric_options
         problems = {
             f"rated[{k}]": f"{config.path(name)} does not exist; give its folder with --data"
             for k, name in enumerate(options.rated)
@@ -271,30 +279,29 @@ class RadeTraining(LearnedMetric):
             problems["held_out"] = (
                 "with 0 there is no validation, so optimiser.patience must be 0 and optimiser.plateau 1"
             )
-        if options.network == "lite" and config.backbone != BackboneConfig():
-            problems["network"] = "the lite network only reads frozen MiniLM; omit backbone or use the full network"
         return problems
 
+    def needs_reference_scores(self, options: Any) -> bool:
+        """Return True if pairs without a score of the reference are skipped."""
+        return False
+
+    def lite_inputs(
+        self, parts: dict[str, list[RatedPair]], options: Any, device: str
+    ) -> tuple[dict[str, LiteBatch | None], dict[str, bytes]]:
+        """Return inputs that are computed once, by part, and the files that scoring needs."""
+        return dict.fromkeys(parts), {}
+
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
-        options: RadeOptions = config.metric_options
-        second = options.stage == 2
-        files = [rated_pairs_read(config.path(name), reference_scores=second) for name in options.rated]
+        options: RatedOptions = config.metric_options
+        needs_scores = self.needs_reference_scores(options)
+        files = [rated_pairs_read(config.path(name), reference_scores=needs_scores) for name in options.rated]
         rows = options.split == "rows"
         parts = parted([pair for file in files for pair in (file.rows if rows else file.pairs)], options)
         parts["train"] = _share_of(parts["train"], config)
         for name in ("train", "validation") if options.held_out else ("train",):
             if len(parts[name]) < 2:
                 raise CorpusError(f"the {name} part has only {len(parts[name])} rated pairs; give more")
-        lite: dict[str, LiteBatch | None] = dict.fromkeys(parts)
-        dumped = {}
-        if options.network == "lite":
-            shared = _REMEMBERED.get() or TextCache(device)
-            lite = {name: lite_batch(pairs, shared) for name, pairs in parts.items()}
-            train = lite["train"]
-            assert train is not None
-            network = LiteNetwork(options, train.vectors.shape[-1])
-            network.fitted(train.vectors, train.surface, train.scores)
-            dumped = {INPUTS: network.dumped()}
+        lite, dumped = self.lite_inputs(parts, options, device)
         examples = {name: RatedExamples(pairs, lite[name]) for name, pairs in parts.items()}
         pair_rows = [[asdict(pair) for pair in parts[name]] for name in parts]
         return Prepared(
@@ -312,6 +319,54 @@ class RadeTraining(LearnedMetric):
             },
         )
 
+    def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
+        """Compute correlations and squared error of s_a.
+
+        `loss`, which selects the best weights, follows `chosen_by`.
+        """
+        assert isinstance(examples, RatedExamples)
+        predictions = predicted(network, examples, batch_size)
+        people = _scores(examples.pairs)[:, 1].double().numpy()
+        error = float(np.mean((predictions - people) ** 2))
+        correlations: dict[str, float] = {}
+        for name in METHODS:
+            r = correlate(predictions, people, name, interval="fisher").r
+            correlations[name] = float("nan") if r is None else r
+        loss = error
+        if network.options.chosen_by == "correlation":  # type: ignore[union-attr]
+            mean_correlation = (correlations["pearson"] + correlations["spearman"]) / 2
+            loss = 2.0 if np.isnan(mean_correlation) else 1 - mean_correlation  # worse than any correlation
+        return {"loss": loss, "squared_error": error, **correlations}
+
+
+@register_learned
+class RadeTraining(RatedTraining):
+    """RADE and its lite version."""
+
+    name = "rade"
+    options_type = RadeOptions
+
+    def missing(self, config: MetricTrainingConfig) -> dict[str, str]:
+        problems = super().missing(config)
+        if config.metric_options.network == "lite" and config.backbone != BackboneConfig():
+            problems["network"] = "the lite network only reads frozen MiniLM; omit backbone or use the full network"
+        return problems
+
+    def needs_reference_scores(self, options: RadeOptions) -> bool:
+        return options.stage == 2
+
+    def lite_inputs(
+        self, parts: dict[str, list[RatedPair]], options: RadeOptions, device: str
+    ) -> tuple[dict[str, LiteBatch | None], dict[str, bytes]]:
+        if options.network != "lite":
+            return super().lite_inputs(parts, options, device)
+        shared = _REMEMBERED.get() or TextCache(device)
+        lite = {name: lite_batch(pairs, shared) for name, pairs in parts.items()}
+        train = lite["train"]
+        network = LiteNetwork(options, train.vectors.shape[-1])
+        network.fitted(train.vectors, train.surface, train.scores)
+        return {**lite}, {INPUTS: network.dumped()}
+
     def network(self, config: MetricTrainingConfig, prepared: Prepared) -> nn.Module:
         options: RadeOptions = config.metric_options
         if options.network == "full":
@@ -328,28 +383,8 @@ class RadeTraining(LearnedMetric):
         network.take(checkpoint.file(INPUTS))
         return network
 
-    def measure(self, network: nn.Module, examples: Examples, batch_size: int) -> dict[str, float]:
-        """Compute correlations and squared error of s_a.
 
-        `loss`, which selects the best weights, follows `chosen_by`.
-        """
-        assert isinstance(examples, RatedExamples)
-        assert isinstance(network, LiteNetwork | FullNetwork)
-        predictions = predicted(network, examples, batch_size)
-        people = _scores(examples.pairs)[:, 1].double().numpy()
-        error = float(np.mean((predictions - people) ** 2))
-        correlations: dict[str, float] = {}
-        for name in METHODS:
-            r = correlate(predictions, people, name, interval="fisher").r
-            correlations[name] = float("nan") if r is None else r
-        loss = error
-        if network.options.chosen_by == "correlation":
-            mean_correlation = (correlations["pearson"] + correlations["spearman"]) / 2
-            loss = 2.0 if np.isnan(mean_correlation) else 1 - mean_correlation  # worse than any correlation
-        return {"loss": loss, "squared_error": error, **correlations}
-
-
-def parted(pairs: Sequence[RatedPair], options: RadeOptions) -> dict[str, list[RatedPair]]:
+def parted(pairs: Sequence[RatedPair], options: RatedOptions) -> dict[str, list[RatedPair]]:
     """Split the pairs into training, validation and test parts.
 
     Unless rows are split, no context is in two parts.
@@ -364,8 +399,12 @@ def parted(pairs: Sequence[RatedPair], options: RadeOptions) -> dict[str, list[R
     held_out = np.zeros(len(rest), dtype=bool)
     if options.held_out:
         held_out = dealt(rest, round(1 / options.held_out), options.fold_seed) == 0
+    train = [pair for pair, held in zip(rest, held_out, strict=True) if not held]
+    if options.max_pairs:
+        order = np.random.default_rng(derive_seed(options.fold_seed, "training pairs")).permutation(len(train))
+        train = [train[k] for k in sorted(order[: options.max_pairs])]
     return {
-        "train": [pair for pair, held in zip(rest, held_out, strict=True) if not held],
+        "train": train,
         "validation": [pair for pair, held in zip(rest, held_out, strict=True) if held],
         "test": test,
     }
@@ -378,11 +417,11 @@ def _share_of(pairs: Sequence[RatedPair], config: MetricTrainingConfig) -> list[
     return [pair for pair in pairs if context_key(pair) in kept]
 
 
-def predicted(network: LiteNetwork | FullNetwork, examples: RatedExamples, batch_size: int = 64) -> np.ndarray:
+def predicted(network: Any, examples: RatedExamples, batch_size: int = 64) -> np.ndarray:
     """Return the predictions ŝ_a, (N,), not clipped."""
     network.eval()
     with torch.no_grad():
-        parts = [network.scored(batch)[:, 1].cpu() for batch in examples.in_order(batch_size)]
+        parts = [network.scored(batch)[:, -1].cpu() for batch in examples.in_order(batch_size)]
     return torch.cat(parts).double().numpy() if parts else np.zeros(0)
 
 

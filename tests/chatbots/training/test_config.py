@@ -204,6 +204,32 @@ def test_the_other_columns_of_table_9(tmp_path):
     assert {n for n, r in rows.items() if r.sizes["dropout"] == 0} == {"cornell-vhred"}
 
 
+ABLATIONS = {
+    f"{row}-{name}": ei
+    for row in EI
+    for name, ei in {
+        "emotion": {"heads": "emotion"},
+        "sentence": {"heads": "sentence"},
+        "input": {"input_only": True},
+    }.items()
+}
+
+
+def test_table_5_has_every_ablation_of_every_row() -> None:
+    assert {path.stem for path in (CONFIGS_FOLDER / "table5").glob("*.yaml")} == set(ABLATIONS)
+
+
+@pytest.mark.parametrize("name", ABLATIONS)
+def test_an_ablation_differs_from_its_row_in_one_setting(tmp_path: Path, name: str) -> None:
+    row = paper_row(name.rpartition("-")[0], tmp_path)
+    found = config_load(CONFIGS_FOLDER / "table5" / f"{name}.yaml", tmp_path)
+    assert found.name == name
+    assert row.ei is not None
+    assert found.ei == row.ei.model_copy(update=ABLATIONS[name])
+    same = {"name": "", "title": "", "ei": None}
+    assert found.model_copy(update=same) == row.model_copy(update=same)
+
+
 ROWS = sorted(path.stem for path in (CONFIGS_FOLDER / "table9").glob("*.yaml"))
 FILES = {"deepmoji": ("pytorch_model.bin", "vocabulary.json"), "infersent": ("infersent1.pkl", "glove.840B.300d.txt")}
 

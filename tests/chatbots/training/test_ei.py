@@ -18,10 +18,11 @@ from chatbots.encoders.sentence import PCA, sentence_encoder
 from chatbots.serving import reply
 from chatbots.training import ei as ei_module
 from chatbots.training import ei as subject
+from chatbots.training.config import CONFIGS_FOLDER, base_applied, base_find
 from chatbots.training.data import data_prepare
 from chatbots.training.ei import MINILM_VARIANCE, EITraining, check_ei_weights, targets_make
 from chatbots.training.loop import train
-from chatbots.validation import ValuesError
+from chatbots.validation import ValuesError, yaml_read
 from tests.chatbots.published_encoders import deepmoji_write, infersent_write
 from tests.chatbots.training.builders import config, corpus_write, fake_embeddings
 
@@ -133,6 +134,25 @@ def test_mistakes_are_named(folder: Path, ei: dict[str, Any], message: str) -> N
     with pytest.raises(ValuesError) as caught:
         config(folder, ei=ei)
     assert message in str(caught.value)
+
+
+TABLE_5 = sorted((CONFIGS_FOLDER / "table5").glob("cornell-*.yaml"))
+
+
+@pytest.mark.parametrize("file", TABLE_5, ids=lambda file: file.stem)
+def test_an_ablation_of_table_5_trains_its_heads_only(
+    file: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ei_module, "embeddings_cached", fake_embeddings)
+    values = yaml_read(file)
+    values = base_applied(values, base_find(values.pop("base"), file.parent))
+    tiny = config(folder, values["model"], ei={**values["ei"], "e": 4, "s": 4, "w_inf": 10.0}, **FEW)
+    result = train(tiny, folder / "out")
+    stored = checkpoint_manifest(result.checkpoint).config["ei"]
+    kind = file.stem.rpartition("-")[2]
+    assert stored["emotion"] == (kind != "sentence")
+    assert stored["sentence"] == (kind != "emotion")
+    assert stored["input_only"] == (kind == "input")
 
 
 # --- the weight of the sentence loss ----------------------------------------------------------------------

@@ -31,6 +31,15 @@ def rade_checkpoint(folder: Path) -> Path:
     return _written(folder, config, network, {"width": 384}, {INPUTS: network.dumped()})
 
 
+def encoder_mlp_checkpoint(folder: Path, **options: Any) -> Path:
+    """Write a checkpoint of an MLP on MiniLM."""
+    from evaluation.training.metrics.encoder_mlp import EncoderMlpNetwork
+
+    config = _config("encoder_mlp", {"rated": ["none.jsonl"], **options})
+    torch.manual_seed(1)
+    return _written(folder, config, EncoderMlpNetwork(config.backbone, config.metric_options), {"licences": ["MIT"]})
+
+
 def entailment_checkpoint(folder: Path, *, model: str = "", **options: Any) -> Path:
     """Write a checkpoint of DialogEntailment on MiniLM, or on another encoder."""
     from evaluation.training.metrics.entailment import EntailmentTraining
