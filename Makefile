@@ -76,10 +76,11 @@ run: setup ## Serve the demo: web, bots and a worker; Ctrl-C stops all of it
 # The second pass takes every test; SECOND_PASS=database takes those files alone in which PostgreSQL or Redis can decide
 # otherwise: constraints, lengths and NUL, search and raw SQL, locks and races, erasure, migrations and backups, rows
 # streamed from the server, and whole servers whose bots and workers talk through Redis. tests/architecture sees to it.
+# Of some files a few tests alone.
 SECOND_PASS ?= all
 ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_research.py journeys/test_arrivals.py \
   journeys/test_starts.py journeys/test_run_with_redis.py outside/test_sockets.py contracts/test_project_contents.py contracts/test_study_pages.py \
-  upgrades/test_migrations.py upgrades/test_upgrades.py webapp/audit webapp/search webapp/studies/assignment \
+  upgrades/test_migrations.py upgrades/test_upgrades.py webapp/audit/test_chain.py webapp/audit/test_pages.py webapp/search webapp/studies/assignment \
   webapp/studies/privacy \
   webapp/test_builders.py webapp/api/test_api.py webapp/api/test_lengths.py webapp/bots/test_health.py \
   webapp/bots/test_services.py webapp/conversations/test_bot_host.py webapp/conversations/test_bot_images.py \
@@ -87,13 +88,18 @@ ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_researc
   webapp/conversations/test_services.py webapp/conversations/test_trials.py webapp/core/test_backups.py \
   webapp/core/test_clock.py webapp/core/test_databases.py webapp/core/test_lost_connections.py \
   webapp/core/test_project_keeping.py webapp/core/test_project_limits.py \
-  webapp/core/test_project_walls.py \
+  webapp/core/test_project_walls.py::test_calls_with_a_token_of_another_project_find_nothing \
+  webapp/core/test_project_walls.py::test_members_see_all_of_it \
   webapp/core/test_restore_killed.py webapp/core/test_unstorable.py webapp/dashboard/test_conversation_list.py \
-  webapp/dashboard/test_export_files.py webapp/dashboard/test_form_lengths.py webapp/dashboard/test_pages.py \
+  webapp/dashboard/test_export_files.py webapp/dashboard/test_form_lengths.py \
+  webapp/dashboard/test_pages.py::test_staff_see_every_page \
   webapp/insights/test_live_numbers.py \
   webapp/jobs/test_claims.py webapp/jobs/test_jobs.py webapp/jobs/test_metrics.py webapp/jobs/test_selfplay.py \
   webapp/jobs/test_simulation.py webapp/jobs/test_worker.py webapp/operating/test_alerting.py \
-  webapp/participant/test_best_worst.py webapp/participant/test_chat_images.py \
+  webapp/participant/test_best_worst.py::test_the_draw_of_replies_is_balanced \
+  webapp/participant/test_best_worst.py::test_chats_of_four_bots_are_drawn_and_each_only_once \
+  webapp/participant/test_best_worst.py::test_texts_of_items_are_blanked_by_the_retention_of_any_chat \
+  webapp/participant/test_chat_images.py \
   webapp/participant/test_chat_requests.py webapp/participant/test_choose.py \
   webapp/participant/test_device_transfer.py webapp/participant/test_entry.py \
   webapp/participant/test_gone.py webapp/participant/test_languages.py webapp/participant/test_markdown_replies.py \

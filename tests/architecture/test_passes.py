@@ -1,5 +1,6 @@
 """What the Makefile chooses: files on which PostgreSQL and Redis decide, and files of the quick tests."""
 
+import ast
 import re
 from pathlib import Path
 
@@ -9,11 +10,20 @@ TESTS = ROOT / "tests"
 
 
 def chosen(name: str) -> list[Path]:
-    """Return the paths of a list in the Makefile."""
+    """Return the paths of a list in the Makefile; of tests that are listed alone, their files."""
     text = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
     found = re.search(rf"^{name} := \$\(addprefix tests/,([^)]*)\)", text, re.M)
     assert found
-    return [TESTS / path for path in found[1].split()]
+    return [TESTS / path for path in dict.fromkeys(one.partition("::")[0] for one in found[1].split())]
+
+
+def chosen_alone() -> dict[Path, set[str]]:
+    """Return the tests of each file of which only some run on PostgreSQL."""
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    alone: dict[Path, set[str]] = {}
+    for path, name in re.findall(r"(\S+\.py)::(\w+)", text):
+        alone.setdefault(TESTS / path, set()).add(name)
+    return alone
 
 
 def apps() -> list[Path]:
@@ -32,6 +42,7 @@ EMBEDDED_ALONE = {
     "journeys/test_adding.py": "one worker of a plug-in; jobs/test_worker.py starts one on both",
     "journeys/test_documents.py": "commands as documented; journeys/test_research.py calls them on both",
     "journeys/test_judges_of_bots_file.py": "judges in fresh processes; jobs/test_worker.py starts a worker on both",
+    "webapp/audit/test_routes.py": "which actions leave an entry; audit/test_chain.py asks for entries on both",
     "webapp/conversations/test_bot_health.py": "loading bots; rows are committed for the event loop's thread",
     "webapp/core/test_bodies.py": "bodies before any row is read; users are committed for the event loop's thread",
     "webapp/core/test_log_files.py": "files of lines",
@@ -50,6 +61,16 @@ def test_what_a_database_may_decide_is_asked_on_both() -> None:
         assert not (found := DECIDED.findall(path.read_text(encoding="utf-8"))), (
             f"{path}: {found}; add it to ON_DATABASE, or to EMBEDDED_ALONE with a reason"
         )
+
+
+def test_tests_that_are_listed_alone_are_there_and_no_other_of_their_file_depends_on_the_database() -> None:
+    alone = chosen_alone()
+    assert alone
+    for path, names in alone.items():
+        source = path.read_text(encoding="utf-8")
+        tests = {one.name for one in ast.parse(source).body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
+        assert names <= tests, path
+        assert not (found := DECIDED.findall(source)), f"{path}: {found}; list the whole file in ON_DATABASE"
 
 
 def test_each_app_with_tests_is_asked_on_both() -> None:
