@@ -121,7 +121,7 @@ class MappingForm(forms.Form):
         label="Save mapping as",
         required=False,
         max_length=80,
-        help_text="Optional. Columns, speakers and fields are saved on import, for files of the same kind.",
+        help_text="Optional. Columns, speakers, fields and scales are saved on import, for files of the same kind.",
     )
 
     def __init__(self, *, contents: FileContents, mapping: FileMapping, saved: Sequence[str]) -> None:
@@ -220,6 +220,7 @@ class ScoresForm(forms.Form):
 
 
 _RUNS_LISTED = 200
+_OF_QUESTION = re.compile(r"(low|high|low_label|high_label|reversed)-")
 
 
 class ImportForm(forms.Form):
@@ -250,8 +251,29 @@ class ImportForm(forms.Form):
         ),
     )
 
-    def __init__(self, data: Mapping[str, Any] | None, *, contents: FileContents, study: str) -> None:
-        super().__init__(data, initial={"study": study, "controls": sorted(contents.controls - contents.real)})
+    def __init__(
+        self,
+        data: Mapping[str, Any] | None,
+        *,
+        contents: FileContents,
+        study: str,
+        questions: Mapping[str, Mapping[str, Any]] | None = None,
+        entered: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Make the form.
+
+        Args:
+            questions: scales and directions of the mapping, as in `FileMapping`.
+            entered: values entered before the preview was updated.
+        """
+        initial = {"study": study, "controls": sorted(contents.controls - contents.real)}
+        for key, row in (questions or {}).items():
+            low, high = row.get("scale") or ("", "")
+            direction = DirectionField.name_of(row.get("reversed"))
+            initial |= {f"low-{key}": low, f"high-{key}": high, f"reversed-{key}": direction}
+        names = ("study", "language", "licence", "source")
+        kept = {name: text for name, text in (entered or {}).items() if name in names or _OF_QUESTION.match(name)}
+        super().__init__(data, initial={**initial, **kept})
         self.proposals = {key: proposed_scale(ends) for key, ends in contents.seen.items()}
         self.seen, self.opposed = contents.seen, contents.opposed
         for key, ends in self.proposals.items():
@@ -319,6 +341,15 @@ class ImportForm(forms.Form):
                 )
             cleaned[f"low-{key}"], cleaned[f"high-{key}"] = low, high
         return cleaned
+
+    def question_choices(self) -> dict[str, Any]:
+        """Return scale and direction of each question, for a saved mapping; the form must be valid."""
+        cleaned = self.cleaned_data
+        rows = {
+            key: {"scale": [cleaned[f"low-{key}"], cleaned[f"high-{key}"]], "reversed": cleaned[f"reversed-{key}"]}
+            for key in self.proposals
+        }
+        return {key: row if row["scale"][0] is not None else {"reversed": row["reversed"]} for key, row in rows.items()}
 
     def choices(self) -> dict[str, Any]:
         """Return the choices as fields of `ImportParams`; the form must be valid."""

@@ -9,7 +9,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
@@ -131,6 +131,19 @@ class ImportChoices:
     higher: Collection[str] = ()
     licence: str = ""
     source: str = ""
+
+    def with_saved(self) -> ImportChoices:
+        """Return the choices with the scales and directions of the mapping, where there are no others."""
+        saved = self.mapping.questions
+        scales = {} if self.scales.default else {key: row["scale"] for key, row in saved.items() if row.get("scale")}
+        directed = {*self.reversed, *self.higher}
+        directions = {key: row.get("reversed") for key, row in saved.items() if key not in directed}
+        return replace(
+            self,
+            scales=FileScales(self.scales.default, {**FileScales.read(scales).by_question, **self.scales.by_question}),
+            reversed=[*self.reversed, *(key for key, is_reversed in directions.items() if is_reversed)],
+            higher=[*self.higher, *(key for key, is_reversed in directions.items() if is_reversed is False)],
+        )
 
 
 @dataclass
@@ -296,7 +309,8 @@ def import_conversations(
         OSError, ValueError: the file cannot be opened, or is in no known format; or a scale is invalid.
         Refused: see `study_for_import` and `language_checked`.
     """
-    chosen = choices or ImportChoices(FileScales.read(scale), language)
+    requested = choices or ImportChoices(FileScales.read(scale), language)
+    chosen = requested.with_saved()
     language, scales = language_checked(chosen.language), chosen.scales
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
@@ -304,7 +318,7 @@ def import_conversations(
         with data_file_of(path) as data_file:
             if data_file is not None:
                 return import_conversations(
-                    data_file, study_key=study_key, choices=chosen, progress=progress, name=name or path.name
+                    data_file, study_key=study_key, choices=requested, progress=progress, name=name or path.name
                 )
         if scales:
             raise ValueError("a data package contains its scales; leave out the scale")
@@ -327,11 +341,11 @@ def import_conversations(
         raise ValueError(
             f"{path.name} contains no conversation or rating: {'; '.join(contents.notes) or 'it is empty'}"
         )
-    scales.check_questions(contents.questions | stored)
-    directed = [*chosen.reversed, *chosen.higher]
+    requested.scales.check_questions(contents.questions | stored)
+    directed = [*requested.reversed, *requested.higher]
     if beyond := [key for key in directed if key not in contents.questions | stored]:
         raise ValueError(f"there is no question {quote(beyond[0])} to set a direction for")
-    if conflicting_keys := set(chosen.reversed) & set(chosen.higher):
+    if conflicting_keys := set(requested.reversed) & set(requested.higher):
         raise ValueError(f"question {quote(min(conflicting_keys))} cannot have both directions")
     if study is None and contents.n_records and not contents.bots:
         raise Refused(

@@ -68,12 +68,15 @@ class FileMapping:
         speakers: human, bot or "" (left out) by a speaker's name in the file; others are guessed.
         bot: name of the bot where the file names none.
         keep: fields of the source that become conditions of the conversation; all others are dropped.
+        questions: by question, its `scale` (lowest and highest answer) and whether it is `reversed` (a low answer is
+            better); questions that a file lacks have no effect.
     """
 
     columns: Mapping[str, Any] | None = None
     speakers: Mapping[str, str] = field(default_factory=dict)
     bot: str = ""
     keep: tuple[str, ...] = ()
+    questions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Check the roles of the speakers.
@@ -93,5 +96,6 @@ class FileMapping:
     def from_dict(cls, data: Mapping[str, Any]) -> FileMapping:
         """Return the mapping of stored JSON."""
         return cls(
-            data.get("columns"), dict(data.get("speakers", {})), data.get("bot", ""), tuple(data.get("keep", ()))
+            *(data.get("columns"), data.get("speakers", {}), data.get("bot", ""), tuple(data.get("keep", ()))),
+            questions=data.get("questions", {}),
         )

@@ -201,19 +201,19 @@ def _xlsx_lines(path: Path) -> Iterator[bytes]:
             n_bytes = sum(entry.file_size for entry in archive.infolist())
         if n_bytes > MAX_EXPANDED_BYTES or n_bytes > max(MAX_EXPANSION * path.stat().st_size, MAX_LINE_BYTES):
             raise ValueError(f"{path.name} expands to {n_bytes:,} bytes, which is too much for its size")
-        workbook = load_workbook(path, read_only=True, data_only=True)
-        try:
-            sheet = workbook.worksheets[0]
-            for row in sheet.iter_rows(values_only=True):
+        with path.open("rb") as file:  # not the path, whose ending openpyxl would check
+            workbook = load_workbook(file, read_only=True, data_only=True)
+            width = 0
+            for row in workbook.worksheets[0].iter_rows(values_only=True):
                 cells = ["" if cell is None else _xlsx_cell(cell) for cell in row]
-                while cells and not cells[-1]:
-                    cells.pop()
-                check_column_count(len(cells), path.name)
+                n_filled = max((n for n, cell in enumerate(cells, 1) if cell), default=0)
+                check_column_count(n_filled, path.name)
+                width = max(width, n_filled)
+                # A row ends at its last cell with a value; a table's rows are all as wide as its header.
+                cells = [*cells[:n_filled], *[""] * (width - n_filled)] if n_filled else []
                 text = io.StringIO()
                 csv.writer(text, lineterminator="\n").writerow(cells)
                 yield text.getvalue().encode("utf-8", "surrogatepass")
-        finally:
-            workbook.close()
     except (KeyError, TypeError, AttributeError, SyntaxError, *DAMAGE_ERRORS) as error:
         if isinstance(error, ValueError) and path.name in str(error):
             raise

@@ -123,11 +123,18 @@ def import_file(request: HttpRequest, name: str) -> HttpResponse:
                 mapping = replace(mapping, columns=roles)
                 contents = import_preview(path, mapping)
                 key = request.GET.get("study") or key_from_name(upload_name(path).split(".")[0], 60)
-                form = ImportForm(data if data and "_import" in data else None, contents=contents, study=key)
+                form = ImportForm(
+                    data if data and "_import" in data else None,
+                    contents=contents,
+                    study=key,
+                    questions=mapping.questions,
+                    entered=data,
+                )
     except Refused as refused:
         error = refused.message
     if form is not None and form.is_bound and form.is_valid():
         try:
+            mapping = replace(mapping, questions=form.question_choices())
             job = _import(path, user, form.cleaned_data["study"], **mapping.as_dict(), **form.choices())
         except Refused as refused:
             error = refused.message

@@ -164,7 +164,7 @@ class ImportParams(InputModel):
         run: id of the self-play run that gets the scores; the study's key is empty then.
         lower: metrics of which lower scores are better.
         reversed, higher, labels, controls, licence, source: as in `ImportChoices`.
-        columns, speakers, bot, keep: as in `FileMapping`.
+        columns, speakers, bot, keep, questions: as in `FileMapping`.
     """
 
     file: str
@@ -186,6 +186,7 @@ class ImportParams(InputModel):
     speakers: dict[str, str] = {}
     bot: str = ""
     keep: Many[str] = ()
+    questions: dict[str, dict[str, Any]] = {}
     licence: str = ""
     source: str = ""
 
@@ -201,7 +202,7 @@ class ImportParams(InputModel):
         if unknown := [role for role in (self.columns or {}).values() if role_named(role) is None]:
             raise ValueError(f"a column cannot have the role {quote(unknown[0])}")
         labels = {key: (low, high) for key, (low, high) in self.labels.items()}
-        mapping = FileMapping(self.columns, self.speakers, self.bot, self.keep)
+        mapping = FileMapping(self.columns, self.speakers, self.bot, self.keep, self.questions)
         return ImportChoices(
             *(scales, self.language, mapping, self.reversed, labels, self.controls, self.higher),
             licence=self.licence,

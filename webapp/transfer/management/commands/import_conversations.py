@@ -170,6 +170,7 @@ def _mapping(options: dict[str, Any], columns: dict[str, str]) -> FileMapping:
         {**saved.speakers, **speakers},
         options["bot"] or saved.bot,
         tuple(options["keep"]) or saved.keep,
+        saved.questions,
     )
 
 
