@@ -21,6 +21,7 @@
     confab.judge_pairs("pairs.jsonl", model="path/to/a/model", max_requests=200).to_json()
     confab.judges("judged_replies.jsonl.gz", ["my_judge"], question="overall").sentences
     confab.connect("https://confab.example.org", token).study("everyday-talk")
+    confab.sweep_metrics(["grade-lite.yaml"], output="runs", seeds=(71, 72, 73), data_share=(0.5, 1)).summary()
     confab.combine(["grade.jsonl.gz", "usr.jsonl.gz"], ["semantic_similarity", "reply_pmi"]).to_json()
 
 Everything here is the public face of `evaluation` and `chatbots`; nothing of it knows Django. Vectors of sentences
@@ -55,6 +56,7 @@ from evaluation.remote import connect
 from evaluation.simulation.realism.compare import realism
 from evaluation.simulation.selfplay import selfplay
 from evaluation.simulation.simulated_chats import simulate
+from evaluation.training.sweeps import sweep_bots, sweep_metrics
 
 __all__ = [
     "Study",
@@ -79,6 +81,8 @@ __all__ = [
     "score_replies",
     "selfplay",
     "simulate",
+    "sweep_bots",
+    "sweep_metrics",
     "when_to_stop",
 ]
 

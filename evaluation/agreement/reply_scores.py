@@ -18,9 +18,9 @@ from scipy.stats import rankdata
 
 from evaluation.agreement.agreement_by_group import HumanScores
 from evaluation.agreement.metric_agreement import JudgedReplies, JudgementSource, judge, read_judgements
-from evaluation.data.items import JudgedItem
+from evaluation.data.items import JudgedItem, detokenise_reply
 from evaluation.metrics.base import Metric
-from evaluation.metrics.explanations import Explanation, explain_reply
+from evaluation.metrics.explanations import Explanation
 from evaluation.metrics.registry import Progress, metric_and_columns
 from evaluation.metrics.text_cache import TextCache
 
@@ -43,6 +43,9 @@ FIXED_COLUMNS: dict[str, tuple[str, str]] = {
     "reasons": ("json", "Reason for each missing score, by column."),
 }
 """Type and description of the columns before those of the metrics."""
+
+MAX_OTHERS = 500
+"""Maximum number of other replies of the data set that an explanation compares with."""
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,26 @@ class ReplyScores:
     def explain(self, index: int, metric: str, *, shared: TextCache | None = None) -> Explanation | None:
         """Return what lies behind a metric's score of a reply, such as keywords; None if there is nothing to add."""
         return explain_reply(metric_and_columns(metric)[0], self.items[index], self.items, shared or TextCache())
+
+
+def explain_reply(
+    metric: Metric, item: JudgedItem, items: Sequence[JudgedItem], shared: TextCache
+) -> Explanation | None:
+    """Return a metric's explanation of its score of a reply; None if it has none.
+
+    Args:
+        items: the data set; at most `MAX_OTHERS` of its other replies are compared, evenly sampled.
+    """
+    explain = getattr(metric, "explain", None)
+    if explain is None or metric.unavailable_reason() is not None or not item.response.strip():
+        return None
+    others = [other for other in items if other is not item and other.source == item.source]
+    places = np.unique(np.linspace(0, len(others) - 1, MAX_OTHERS).astype(int)) if others else []
+    replies = [item.reply, *(others[k].reply for k in places)]
+    if not getattr(metric, "reads_tokens", False):
+        replies = [detokenise_reply(reply) for reply in replies]
+    explanation: Explanation | None = explain(replies[0], replies[1:], shared)
+    return explanation
 
 
 def human_means_by_dimension(item: JudgedItem) -> dict[str, float]:

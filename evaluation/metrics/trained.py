@@ -178,9 +178,7 @@ def trained_register(folder: Path, device: str = "") -> list[Metric]:
             known = metrics.get(name) if name in metrics else None
             if known is not None and (not isinstance(known, TrainedMetric) or known.options is not None):
                 continue
-            metric = metric_kinds.get(_kind(manifest)).make(
-                name=name, title=manifest.title, checkpoint=str(place), device=device
-            )
+            metric = checkpoint_metric(place, name, device)
         except (CheckpointError, ValueError) as error:
             # DEBUG, because commands also log INFO and would repeat this message during a long training.
             level = logging.DEBUG if checkpoint_awaited(place) else logging.WARNING
@@ -188,6 +186,18 @@ def trained_register(folder: Path, device: str = "") -> list[Metric]:
             continue
         registered.append(metrics.put(metric))
     return registered
+
+
+def checkpoint_metric(folder: Path, name: str, device: str = "") -> Metric:
+    """Return the metric of a checkpoint, without registering it.
+
+    Raises:
+        CheckpointError, ValueError: the folder has no checkpoint, or its metric cannot be made.
+    """
+    manifest = checkpoint_read(folder).manifest
+    return metric_kinds.get(_kind(manifest)).make(
+        name=name, title=manifest.title, checkpoint=str(folder), device=device
+    )
 
 
 class TrainedLook:

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from evaluation.agreement.reply_scores import explain_reply
 from evaluation.data.items import JudgedItem, ReplyInContext
 from evaluation.metrics.entailment import Entailment
-from evaluation.metrics.explanations import explain_reply
 from evaluation.metrics.grade import Grade
 from evaluation.metrics.rade import Rade
 from evaluation.metrics.registry import metric_get

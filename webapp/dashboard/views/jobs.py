@@ -25,7 +25,7 @@ from webapp.dashboard.builder.checklist import findings_of, stops
 from webapp.dashboard.navigation import page, post_view, read_view
 from webapp.jobs.kinds.base import kind_of, kinds
 from webapp.jobs.models import Job, JobBase, SelfPlayRun, State
-from webapp.jobs.selectors.jobs import job_progress, job_title, jobs_broken_off, jobs_in_line, worker_lives
+from webapp.jobs.selectors.jobs import job_parts, job_progress, job_title, jobs_broken_off, jobs_in_line, worker_lives
 from webapp.jobs.selectors.metrics import conversations_unmeasured, metric_run_of
 from webapp.jobs.selectors.selfplay import BotPair, pair_wanted, plan_pairs, selfplay_counts, selfplay_failures
 from webapp.jobs.services.jobs import job_cancel, job_prioritise, job_restart, job_settle, jobs_settle
@@ -63,6 +63,8 @@ _PAGES = {
     "judges": ("metrics", "judges", "Judges"),
     "training": ("bots", "bots", "Bots"),
     "metric_training": ("metrics", "metrics", "Metrics"),
+    "metric_sweep": ("metrics", "metrics", "Metrics"),
+    "bot_sweep": ("bots", "bots", "Bots"),
     "alert": ("settings", "alerts", "Alerts"),
 }
 """Kinds of jobs on pages other than a study's or self-play: section, address and title."""
@@ -82,6 +84,7 @@ def job_context(job: JobBase, kind: str) -> dict[str, Any]:
         "worker_is": worker_is,
         "live": reverse("dashboard:job_live", args=[kind, job.pk]),
         "now": database_now(),
+        "parts": job_parts(job),
     }
 
 
@@ -227,6 +230,7 @@ def result_context(job: JobBase) -> dict[str, Any]:
     return {
         "sentences": sentences,
         "values": [] if sentences else result_table(result),
+        "result_tables": kind_of(job).result_tables(job, result),
         "result_address": _result_address(job),
         "raw": json.dumps(result, indent=2, ensure_ascii=False)[:_RESULT_MAX] if result is not None else "",
     }

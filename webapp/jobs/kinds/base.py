@@ -19,6 +19,7 @@ from webapp.jobs.models import Job, JobBase
 
 if TYPE_CHECKING:
     from chatbots.bots.base import Bot
+    from evaluation.data.result_tables import NamedTable
 
 Queue = Literal["gpu", "default", "analysis"]
 QUEUES: tuple[Queue, ...] = get_args(Queue)
@@ -133,6 +134,18 @@ class JobKind(Generic[J, P]):
             result: `job.result`; None for jobs whose results are in other tables.
         """
         return []
+
+    def result_tables(self, job: J, result: Any) -> Sequence[NamedTable]:
+        """Return tables of the result of a finished job, for its page."""
+        return ()
+
+    def shard_title(self, shard: Mapping[str, Any]) -> str:
+        """Return the title of a part in the list on the page of an unfinished job; without one, parts are not listed.
+
+        Args:
+            shard: payload of the part.
+        """
+        return ""
 
     def follow_up(self, job: J) -> None:
         """Request the next job, in the transaction that ends this one."""

@@ -20,13 +20,15 @@ from django.conf import settings
 from django.core.management.base import CommandError
 from tqdm import tqdm
 
+from chatbots.identity import Identity
 from chatbots.text import nearest_names, quote
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.jobs.engine import run_job
-from webapp.jobs.models import JobBase, State
-from webapp.jobs.selectors.jobs import job_progress, job_read, worker_lives
-from webapp.jobs.services.jobs import job_cancel, job_create, job_settle
+from webapp.jobs.kinds.base import kinds
+from webapp.jobs.models import Job, JobBase, State
+from webapp.jobs.selectors.jobs import job_named, job_progress, job_read, worker_lives
+from webapp.jobs.services.jobs import job_cancel, job_create, job_restart, job_settle
 from webapp.studies.models import Study
 from webapp.studies.selectors import study_by_key
 
@@ -189,10 +191,82 @@ class TrainingCommand(ConfabCommand):
     """Base of training commands: train here or queue a job.
 
     Attributes:
-        kind: of that job.
+        kind: kind of that job; `sweep_kind`: of a sweep.
     """
 
     kind: ClassVar[str]
+    sweep_kind: ClassVar[str]
+    _is_sweep = False
+
+    def is_sweep(self, options: dict[str, Any]) -> bool:
+        """Return True if the options ask for several trainings."""
+        return len(options["config"]) > 1 or any(options[name] for name in ("seeds", "sweep", "data_share", "plan"))
+
+    def sweep(self, options: dict[str, Any]) -> dict[str, Any]:
+        """Plan a sweep and run it as a job, or continue the job of the same sweep.
+
+        Returns:
+            The job's result; with `--enqueue` its number, and with `--plan` the names of the trainings.
+        """
+        from evaluation.training.sweeps import parse_values, plan_cells
+        from webapp.jobs.kinds.sweeps import sweep_params
+
+        self._is_sweep = True
+        for name in ("ship", "restart"):
+            if options[name]:
+                raise Usage(f"--{name} is for a single training; leave out --seeds, --sweep and --data-share")
+        trainee = kinds.get(self.sweep_kind).trainee
+        try:
+            sweep = dict(parse_values(text) for text in options["sweep"] or ())
+        except ValueError as error:
+            raise Usage(f"--sweep: {error}") from None
+        shares = _numbers(options["data_share"], float, "--data-share")
+        cells, data = plan_cells(
+            trainee,
+            options["config"],
+            data=options["data"],
+            seeds=_numbers(options["seeds"], int, "--seeds"),
+            sweep=sweep,
+            data_share=shares,
+        )
+        if options["plan"]:
+            return {"trainings": [cell.name for cell in cells]}
+        benchmark = options.get("benchmark") or []
+        if missing := [path for path in benchmark if not path.is_file()]:
+            raise Usage(f"--benchmark: there is no file {missing[0]}")
+        output = options["output"]
+        if output == Path(settings.DATA_DIR) / "metrics":  # each folder there becomes a metric
+            output = Path(settings.DATA_DIR) / "metric_sweeps"
+        payload = sweep_params(cells, name="", data=data, output=output, benchmark=benchmark)
+        payload["name"] = Identity("sweep", "1", payload).key
+        job = self._sweep_job(payload, inline=options["inline"])
+        if options["enqueue"]:
+            return {"job": job.pk, "state": job.state}
+        go_on = f"the sweep continues as job {job.pk}; the same command shows its result"
+        job = follow_job(job, label="Sweep", unit="%", note=self.note, go_on=go_on, inline=options["inline"])
+        return dict(job.result)
+
+    def _sweep_job(self, payload: dict[str, Any], *, inline: bool) -> Job:
+        job = job_named(self.sweep_kind, payload["name"])
+        if job is None:
+            return job_create(kind=self.sweep_kind, payload=payload, enqueue=not inline)
+        job = job_settle(job=job)
+        self.note(f"continues job {job.pk} of the same sweep")
+        return job_restart(job=job, enqueue=not inline) if job.can_go_on else job
+
+    def present_sweep(self, result: dict[str, Any]) -> None:
+        """Print the result of a sweep, its job, or its plan."""
+        from evaluation.training.sweeps import SweepResult
+
+        if "job" in result:
+            self.stdout.write(
+                f"Job {result['job']} is waiting for a worker; see its progress at "
+                f"/dashboard/jobs/{self.sweep_kind}/{result['job']}/."
+            )
+        elif "trainings" in result:
+            self.stdout.write("\n".join([*result["trainings"], f"{len(result['trainings'])} trainings"]))
+        else:
+            self.stdout.write(SweepResult(tuple(result["cells"])).summary())
 
     def enqueue(self, config: Any, options: dict[str, Any], **extra_fields: Any) -> dict[str, Any]:
         """Queue a job with the configs' values.
@@ -236,6 +310,9 @@ class TrainingCommand(ConfabCommand):
             )
 
     def present(self, result: dict[str, Any]) -> None:
+        if self._is_sweep:
+            self.present_sweep(result)
+            return
         if "job" in result:
             self.stdout.write(
                 f"Job {result['job']} is waiting for a worker; see its progress at "
@@ -257,7 +334,7 @@ def training_arguments(parser: ArgumentParser, *, folder: str, holds: str) -> No
         folder: default folder of trainings inside the data folder.
         holds: help of `--output` about that folder.
     """
-    parser.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file")
+    parser.add_argument("config", type=Path, nargs="+", metavar="CONFIG", help="a YAML file, or several for a sweep")
     parser.add_argument(
         "--data", type=Path, metavar="FOLDER", help="folder of the corpora (default: the one in the config)"
     )
@@ -277,3 +354,35 @@ def training_arguments(parser: ArgumentParser, *, folder: str, holds: str) -> No
         action="store_true",
         help="train in a job: a worker with the same folders runs it, and no other job meanwhile",
     )
+    sweep = parser.add_argument_group(
+        "sweep", "several trainings as one job of the workers, with one table of the results"
+    )
+    sweep.add_argument("--seeds", metavar="N,N", help="seeds of each training; results are means over seeds")
+    sweep.add_argument(
+        "--sweep",
+        action="append",
+        metavar="OPTION=VALUE,VALUE",
+        help="values of an option of the config, such as temperature=.1,.5 or optimiser.lr=1e-4,1e-3; repeatable",
+    )
+    sweep.add_argument(
+        "--data-share",
+        metavar="SHARE,SHARE",
+        help="shares of the training data, such as .25,.5,1; for each seed, smaller ones are part of larger ones",
+    )
+    sweep.add_argument("--inline", action="store_true", help="run the sweep in this process instead of by workers")
+    sweep.add_argument("--plan", action="store_true", help="list the trainings of the sweep, without starting them")
+
+
+def _numbers(text: str | None, kind: Callable[[str], Any], option: str) -> list[Any]:
+    """Return the numbers of a comma-separated option.
+
+    Raises:
+        Usage: one is not a number.
+    """
+    numbers = []
+    for part in (text or "").split(",") if text else ():
+        try:
+            numbers.append(kind(part.strip()))
+        except ValueError:
+            raise Usage(f"{option}: {quote(part.strip())} is not a number; give numbers such as 1,2") from None
+    return numbers

@@ -15,7 +15,7 @@ from webapp.core.clock import database_now
 from webapp.core.processes import WORKER, processes_living
 from webapp.core.project_scope import active_project, in_project
 from webapp.jobs.kinds.base import job_models, kind_of
-from webapp.jobs.models import UNFINISHED, JobBase, Shard, State
+from webapp.jobs.models import UNFINISHED, Job, JobBase, Shard, State
 from webapp.jobs.queue import STALE_AFTER, holder_is_dead, is_alive
 
 NO_WORKER_AFTER = timedelta(seconds=15)
@@ -228,6 +228,38 @@ def shard_counts(job: JobBase) -> tuple[int, int, int]:
         n_open=Count("pk", filter=~Q(state=State.DONE)),
     )
     return totals["n_done"], totals["n_total"], totals["n_open"]
+
+
+@dataclass(frozen=True, slots=True)
+class JobPart:
+    """Part of an unfinished job, for its page."""
+
+    title: str
+    state: str
+    n_done: int
+    n_total: int
+
+
+def job_parts(job: JobBase) -> list[JobPart]:
+    """Return the parts of a planned job with their progress; empty if its kind gives them no titles."""
+    if job.planned_at is None:
+        return []
+    try:
+        title_of = kind_of(job).shard_title
+    except UnknownName:  # of a plug-in that is not installed here
+        return []
+    shards = Shard.objects.filter(kind=job.kind, job_id=job.pk).order_by("number").defer("result")
+    parts = [
+        JobPart(title, State(shard.state).label, shard.n_done, shard.n_total)
+        for shard in shards
+        if (title := title_of(shard.payload))
+    ]
+    return parts if len(parts) > 1 else []
+
+
+def job_named(kind: str, name: str) -> Job | None:
+    """Return the newest job of a kind that is not done, and whose payload has this name."""
+    return Job.objects.filter(kind=kind, payload__name=name).exclude(state=State.DONE).order_by("-pk").first()
 
 
 def shard_results(job: JobBase) -> list[Any]:

@@ -9,7 +9,8 @@ from django.conf import settings
 from django.utils.translation import gettext_lazy as _
 
 from chatbots.validation import Many
-from evaluation.metrics.explanations import Explanation, explain_reply
+from evaluation.agreement.reply_scores import explain_reply
+from evaluation.metrics.explanations import Explanation
 from evaluation.metrics.imported import ScoreFileMetric
 from evaluation.metrics.registry import metric_and_columns
 from evaluation.number_format import result_dump, result_load

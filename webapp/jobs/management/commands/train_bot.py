@@ -2,7 +2,8 @@
 
 The training runs in this process or, with `--enqueue`, as a job of a worker. If it was stopped, running the command
 again resumes it. If a config starts from the weights of another training, that config is read from the same folder and
-trained first.
+trained first. Several configs, `--seeds`, `--sweep` and `--data-share` train several models as one job; the
+hyper-parameters of all configs are printed as in Table 9 of Ghandeharioun et al. (2019).
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ from typing import Any
 
 from django.conf import settings
 
+from webapp.core.management.base import Usage
 from webapp.jobs.management.command_line import TrainingCommand, training_arguments
 
 
 class Command(TrainingCommand):
     kind = "training"
+    sweep_kind = "bot_sweep"
     help = "Train a dialogue model from a YAML config; run it again to resume a stopped training."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
@@ -31,6 +34,9 @@ class Command(TrainingCommand):
         )
 
     def run(self, **options: Any) -> dict[str, Any]:
+        if self.is_sweep(options):
+            return self._sweep_bots(options)
+        options["config"] = options["config"][0]
         from chatbots.training.config import config_before, config_load
         from chatbots.training.held_out import table_3, version_name
         from chatbots.training.loop import finished, train
@@ -60,6 +66,20 @@ class Command(TrainingCommand):
         self.note_skipped(result.skipped, config)
         self._table = table_3([(config.model.upper(), version_name(config), result.best)])
         return result.to_json()
+
+    def _sweep_bots(self, options: dict[str, Any]) -> dict[str, Any]:
+        from chatbots.training.config import config_load
+        from evaluation.training.sweeps import hyperparameters_table
+
+        if options["base"]:
+            raise Usage("--base is for a single training; name the base in the configs of a sweep")
+        configs = [config_load(path, options["data"]) for path in options["config"]]
+        self._table = hyperparameters_table(configs).printed()
+        return self.sweep(options)
+
+    def present_sweep(self, result: dict[str, Any]) -> None:
+        self.stdout.write(f"{self._table}\n")
+        super().present_sweep(result)
 
     def present_best(self, best: dict[str, Any]) -> None:
         self.stdout.write(self._table)

@@ -2,21 +2,25 @@
 
 The training runs in this process or, with `--enqueue`, as a job of a worker. If it was stopped, running the command
 again resumes it. In the default folder its checkpoint is a metric from the next start on. `--seed` sets the seed of
-weights, order and data, and the training gets its own name, such as grade-lite-seed-72: three seeds are three commands.
+weights, order and data, and the training gets its own name, such as grade-lite-seed-72. `--seeds`, `--sweep` and
+`--data-share` train several metrics as one job, with a table of means and standard deviations.
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import Any
 
 from django.conf import settings
 
+from webapp.core.management.base import Usage
 from webapp.jobs.management.command_line import TrainingCommand, training_arguments
 
 
 class Command(TrainingCommand):
     kind = "metric_training"
+    sweep_kind = "metric_sweep"
     help = "Train a learned metric from a YAML config; run it again to resume a stopped training."
 
     def add_own_arguments(self, parser: ArgumentParser) -> None:
@@ -38,7 +42,22 @@ class Command(TrainingCommand):
             ),
         )
 
+        parser.add_argument(
+            "--benchmark",
+            action="append",
+            type=Path,
+            metavar="FILE",
+            help="file of rated replies with which each metric of a sweep is compared; repeatable",
+        )
+
     def run(self, **options: Any) -> dict[str, Any]:
+        if self.is_sweep(options):
+            if options["seed"] is not None:
+                raise Usage("--seed is for a single training; give --seeds")
+            return self.sweep(options)
+        if options["benchmark"]:
+            raise Usage("--benchmark is for a sweep; give --seeds, --sweep or --data-share")
+        options["config"] = options["config"][0]
         from evaluation.training.config import config_load, config_seeded
         from evaluation.training.loop import train
         from evaluation.training.shipping import ship
