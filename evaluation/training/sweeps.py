@@ -35,6 +35,7 @@ from chatbots.training.config import TrainingConfig
 from chatbots.validation import ValuesError, error_text
 from evaluation.data.result_tables import Cell, NamedTable, count_cell, declared_table, number_cell
 from evaluation.number_format import figure, share
+from evaluation.published.ghandeharioun2019 import HYPER_PARAMETERS, hyper_parameters
 from evaluation.training import config as metric_configs
 from evaluation.training.config import MetricTrainingConfig, config_seeded, learned_get
 
@@ -608,40 +609,23 @@ def _number(value: Any) -> Any:
         return value
 
 
-_TABLE_9: tuple[tuple[str, Callable[[TrainingConfig], Any]], ...] = (
-    ("Corpus", lambda config: ", ".join(corpus.path for corpus in config.data.corpora)),
-    ("Version", lambda config: "baseline" if config.ei is None else "EI"),
-    ("Model", lambda config: config.model.upper()),
-    ("Batch size", lambda config: config.optimiser.batch_size),
-    ("Dropout", lambda config: config.sizes.get("dropout")),
-    ("Decoder", lambda config: config.sizes.get("H_d")),
-    ("Encoder", lambda config: config.sizes.get("H_e")),
-    ("Context", lambda config: config.sizes.get("C")),
-    ("Embedding", lambda config: config.sizes.get("E")),
-    ("Word drop", lambda config: config.regularisation.word_drop),
-    ("Sentence drop", lambda config: config.regularisation.sentence_drop),
-    ("Beam", lambda config: config.held_out.beam),
-    ("Emotion weight", lambda config: config.ei and config.ei.w_emo),
-    ("Emotion units", lambda config: config.ei and config.ei.e),
-    ("Infersent weight", lambda config: config.ei and config.ei.w_inf),
-    ("Infersent units", lambda config: config.ei and config.ei.s),
-)
-
-
 def hyperparameters_table(configs: Sequence[TrainingConfig]) -> NamedTable:
     """Return the configs as in Table 9 of Ghandeharioun et al. (2019)."""
 
-    def cell(value: Any) -> Cell:
-        return (
-            Cell(value)
-            if isinstance(value, str)
-            else number_cell(value, 2 if value and value % 1 else 0, "no such part")
-        )
+    def cells(config: TrainingConfig) -> list[Cell]:
+        values = hyper_parameters(config.model_dump())
+        return [
+            Cell(f"{value:g}", raw=(value,)) if value is not None else Cell("–", reason="the model has no such part")
+            for value in map(values.get, HYPER_PARAMETERS)
+        ]
 
     return declared_table(
         "hyperparameters",
-        "Selected hyper-parameters",
+        "Hyper-parameters",
         configs,
-        ([title for title, _value in _TABLE_9], lambda config: [cell(value(config)) for _title, value in _TABLE_9]),
+        ("Corpus", lambda config: Cell(", ".join(corpus.path for corpus in config.data.corpora))),
+        ("Version", lambda config: Cell("baseline" if config.ei is None else "EI")),
+        ("Model", lambda config: Cell(config.model.upper())),
+        (list(HYPER_PARAMETERS), cells),
         method="As Table 9 of Ghandeharioun et al. (2019).",
     )

@@ -132,10 +132,10 @@ def test_the_twelve_configs_are_printed_as_in_table_9(tmp_path: Path) -> None:
     rows = {config.name: [cell.text for cell in row] for config, row in zip(configs, table.table.rows, strict=True)}
     assert len(rows) == 12
     # Table 9 of the paper: batch, dropout, decoder, encoder, context, embedding, word and sentence drop, beam.
-    assert rows["cornell-hred"][3:12] == ["80", "0.20", "400", "400", "1000", "300", "0", "0", "5"]
-    assert rows["cornell-vhcr"][3:12] == ["80", "0.20", "1000", "1000", "1000", "500", "0.25", "0.25", "5"]
+    assert rows["cornell-hred"][3:12] == ["80", "0.2", "400", "400", "1000", "300", "0", "0", "5"]
+    assert rows["cornell-vhcr"][3:12] == ["80", "0.2", "1000", "1000", "1000", "500", "0.25", "0.25", "5"]
     assert rows["reddit-vhred-ei"][3:] == [
-        *("32", "0.20", "1250", "1250", "1250", "600", "0", "0", "1", "25", "128", "100000", "4000")
+        *("32", "0.2", "1250", "1250", "1250", "600", "0", "0", "1", "25", "128", "100000", "4000")
     ]
     assert rows["reddit-hred"][12:] == ["–"] * 4
     cells, _folder = plan_cells(BotTrainee(), paths, data=tmp_path, seeds=(1, 2))

@@ -161,7 +161,7 @@ def test_several_bots_are_trained_and_their_configs_printed(tmp_path: Path) -> N
         paths.append(tmp_path / f"{model}.yaml")
         paths[-1].write_text(yaml.safe_dump(written))
     printed, _notes = called("train_bot", *paths, "--output", tmp_path / "out", "--seeds", "1,2", "--inline")
-    assert "Selected hyper-parameters" in printed
+    assert "Hyper-parameters" in printed
     assert "4 of 4 trainings are complete." in printed
     [job] = Job.objects.filter(kind="bot_sweep")
     perplexities = [cell["best"]["perplexity"] for cell in job.result["cells"][:2]]
