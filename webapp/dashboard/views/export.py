@@ -246,9 +246,15 @@ def datasheet_file(study: Study, ending: str) -> HttpResponse:
 def datasheet_section(request: HttpRequest, study: Study) -> dict[str, Any]:
     """Return the context of the section of the datasheet's questions."""
     entries = datasheet_of(study)
+    first_open = next((entry for entry in entries if entry.is_open), None)
     return {
         "sections_of_sheet": [
-            (f"{number} {SECTIONS[number]}" + (f": {criterion}" if criterion else ""), answers, n_open)
+            (
+                f"{number} {SECTIONS[number]}" + (f": {criterion}" if criterion else ""),
+                answers,
+                n_open,
+                first_open in answers,
+            )
             for (number, criterion), group in groupby(
                 entries, key=lambda entry: (entry.question.section, entry.criterion)
             )
