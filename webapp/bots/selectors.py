@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from chatbots.encoders.cache import TextStore
 
 LONGEST_CARD = 100_000
+_KIND_TITLES = {"checkpoint": "trained here", "gguf": "local model file", "transformers": "Hugging Face model"}
+"""Kinds of bots whose names are technical."""
 MOST_PAID_TRIES = 10
 """Number of automatic test replies of a disabled bot that may cost money (five hours); then a researcher must enable
 it.
@@ -66,6 +68,11 @@ class BotEntry:
     params: dict
     health: BotHealth | None = None
     needs_trial: bool = False
+
+    @property
+    def kind_title(self) -> str:
+        """Kind in words."""
+        return _KIND_TITLES.get(self.kind, self.kind)
 
     @property
     def short_params(self) -> str:

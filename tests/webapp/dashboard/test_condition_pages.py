@@ -72,7 +72,7 @@ def test_the_leaderboard_compares_within_conditions_and_shows_one_level(study: S
     assert good.status_code == 200
     rows = {row.bot.bot_id: row for row in good.context["board"].rows}
     assert (rows["eliza"].n, float(rows["eliza"].mean)) == ("2", 6.5)
-    assert [one for one, _href, is_now in good.context["levels"] if is_now] == ["Scenario: Good news"]
+    assert [level.title for level in good.context["levels"] if level.is_open] == ["Scenario: Good news"]
 
 
 def test_a_table_has_the_mean_and_the_number_of_every_cell(study: Study) -> None:

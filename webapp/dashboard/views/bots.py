@@ -74,7 +74,7 @@ def _fits(entry: BotEntry, state: BotState, words: list[str]) -> bool:
 
     Its name, id, kind, settings and state are searched.
     """
-    text = " ".join([entry.name, entry.id, entry.kind, state.words, entry.short_params]).lower()
+    text = " ".join([entry.name, entry.id, entry.kind, entry.kind_title, state.words, entry.short_params]).lower()
     return all(word in text for word in words)
 
 
