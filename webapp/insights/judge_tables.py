@@ -72,9 +72,9 @@ def judge_cards(result: Row) -> list[JudgeCard]:
             {"may": "May replace a rater", "may not": "May not replace a rater"}.get(judge["verdict"], "Not known"),
             _PILLS[judge["verdict"]],
             [
-                _bar("Agreement with people", judge["agreement"], full_window(-1, 1, 5), (0, 1)),
+                _bar("Agreement with people, −1 to 1", judge["agreement"], full_window(-1, 1, 5), (0, 1)),
                 _bar(
-                    "Raters that it can replace",
+                    "Share of raters that it can replace",
                     {**judge["alternative_test"], "value": judge["alternative_test"]["winning_rate"]},
                     full_window(0, 1, 5),
                     (0.5, 1),

@@ -123,7 +123,7 @@ def test_the_page_begins_with_the_verdicts_and_has_each_figure_of_the_test(staff
     assert "do not use it as a judge here" in html
     good_card, random_card = shown.context["cards"]
     assert (good_card.verdict, random_card.verdict) == ("May replace a rater", "Not known")
-    assert "Raters that it can replace" in html
+    assert "Share of raters that it can replace" in html
     assert html.count("cell-svg") >= 3
     gold = gold_of_replies(judgements_of(JudgedItem.model_validate(row) for row in rows()))
     wanted = alternative_test(gold, TRUTH.clip(1, 5), 0.15)
