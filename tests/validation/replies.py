@@ -7,7 +7,7 @@ intervals and p-values for each data set and dialogue model, beside the publishe
 registered metric of single replies is asked for, so that each that lacks weights or a runtime is named with its
 reason. BLEU-4, ROUGE-L and METEOR must agree with the tables of GRADE and of the survey, to .0005 where a cell is
 complete; the exit code is 1 where one does not, or none could be compared. `quick` asks for these three alone on
-GRADE's set, and for learned metrics on 40 replies of each cell of two other sets. What cannot be computed says why.
+GRADE's set, and for learned metrics on 20 replies of each cell of two other sets. What cannot be computed says why.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from evaluation.training.rade_data import judged_lines, rated_pairs_read
 from tests.validation.validate import ROOT, Confab
 
 SHARED = ROOT.parent / "shared"
-QUICK_PER_CELL = 40
+QUICK_PER_CELL = 20
 EXACT_METRICS = ("bleu_4", "rouge_l", "meteor")
 """Those with published rows of the same formula: the only ones that `quick` asks of GRADE's set, on all its replies."""
 TOLERANCE = 0.0005 + 1e-9

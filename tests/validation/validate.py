@@ -4,7 +4,7 @@
 
 Imports sets of real rated conversations through the product's own commands into a database that is
 thrown away, computes the metrics, fits leaving one bot out, and prints a table. What comes out is
-reported, not required: the exit code tells whether it could be done. `quick` takes the first 30
+reported, not required: the exit code tells whether it could be done. `quick` takes the first 15
 conversations of each bot and simulates nothing. All commands run in this process, so that models are loaded and texts
 encoded once.
 """
@@ -34,8 +34,8 @@ from tests.validation.values import PRESETS, VALUE_HEADINGS, samples_of, tables_
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data" / "interactive"
-QUICK_PER_BOT = 30
-SIZES = {"quick": ((15,), 1), "full": ((60, 30), 10)}
+QUICK_PER_BOT = 15
+SIZES = {"quick": ((8,), 1), "full": ((60, 30), 10)}
 """Conversations a bot of the subsamples, and how many of each size."""
 N_SIMULATED = 40_000
 """In the full size; the suite simulates some."""
