@@ -1,7 +1,9 @@
 """`make papers`: the 53 tables and figures of the five papers, from small data; every empty cell has its reason."""
 
+import html
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +12,15 @@ import numpy as np
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import call_command
+from django.test import Client
 
 from evaluation.agreement.paper_tables import BENCHMARK_PAPERS
 from evaluation.data.result_tables import NamedTable, PageTable
 from evaluation.published.papers import Gap, papers
+from tests.builders import signed_in
 from tests.webapp.dashboard.analysis.conftest import measure, records
 from tests.webapp.dashboard.test_pair_pages import make_compared
+from webapp.core.rights import Right
 from webapp.insights.report_benchmark import benchmark_report
 from webapp.insights.report_document import Document
 from webapp.insights.report_files import report_ask, report_newest, report_read
@@ -23,6 +28,7 @@ from webapp.jobs.engine import run_job
 from webapp.jobs.models import Job, SelfPlayRun
 from webapp.results.benchmark import benchmark_ask
 from webapp.results.benchmark_data import benchmark_upload_keep
+from webapp.results.kinds.explanations import EXPLANATION_KIND
 from webapp.studies.bot_columns import bot_columns_read
 from webapp.studies.models import Study
 from webapp.studies.services import bot_columns_store
@@ -80,10 +86,35 @@ def make_rated_replies() -> Iterator[dict[str, Any]]:
                 }
 
 
-def make_benchmark() -> None:
+def make_benchmark() -> Job:
     content = "".join(json.dumps(reply) + "\n" for reply in make_rated_replies()).encode()
     file = benchmark_upload_keep(SimpleUploadedFile("replies.jsonl", content))
-    run_job(benchmark_ask(metrics=["rouge_l", "words_bot", "entailment_lite"], file=file, title="replies.jsonl"))
+    metrics = ["rouge_l", "words_bot", "entailment_lite", "grade_lite", "pone_lite"]
+    job = benchmark_ask(metrics=metrics, file=file, title="replies.jsonl")
+    run_job(job)
+    return job
+
+
+def print_page(client: Client, address: str) -> None:
+    """Print the text of a page's main part, one line for each paragraph and row."""
+    response = client.get(address)
+    assert response.status_code == 200, address
+    main = re.sub(r"(?s)^.*<main[^>]*>|</main>.*$|<svg.*?</svg>|<script.*?</script>", "", response.content.decode())
+    lines = re.sub(r"</(?:p|tr|h\d|li|dt|dd|summary)>", "\n", re.sub(r"\s+", " ", main)).splitlines()
+    texts = [re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", line)).strip() for line in lines]
+    print("\n".join(f"   {html.unescape(text)}" for text in texts if text))
+
+
+def page_addresses(study: Study, benchmark: Job, client: Client) -> dict[str, str]:
+    """Return the pages that reproduce an item by the beginning of their description."""
+    reply = f"/dashboard/benchmark/replies/{benchmark.pk}/0/?metric=grade_lite&source=grade/dailydialog"
+    client.post(reply)
+    run_job(Job.objects.get(kind=EXPLANATION_KIND))
+    return {
+        "*Metrics against human ratings*, a cell": reply.replace("replies/", "").replace("/0/", "/rouge_l/"),
+        "*Metrics against human ratings* → *Replies*": reply,
+        "*Preview*": f"/preview/{study.key}/chat/",
+    }
 
 
 def tables_of(document: Document) -> dict[str, list[tuple[str, PageTable, tuple[str, ...]]]]:
@@ -100,7 +131,9 @@ def tables_of(document: Document) -> dict[str, list[tuple[str, PageTable, tuple[
 
 def test_all_items_of_the_papers_are_printed_from_small_data(tmp_path: Path) -> None:
     study = make_rated_study(tmp_path)
-    make_benchmark()
+    benchmark = make_benchmark()
+    client = signed_in(Right.READ, Right.RUN, Right.ADMINISTER)
+    addresses = page_addresses(study, benchmark, client)
     assert not Job.objects.filter(state="failed").exists(), list(Job.objects.values_list("error", flat=True))
     run_job(report_ask(study=study, like="ghandeharioun2019"))
     made = report_newest(study, like="ghandeharioun2019")
@@ -118,6 +151,9 @@ def test_all_items_of_the_papers_are_printed_from_small_data(tmp_path: Path) -> 
             print(f"\n== {paper.title}, {item.item}: {item.title}")
             if item.kind != "layout":
                 print(f"   {item.where.replace('*', '')}")
+                for where, address in addresses.items():
+                    if item.where.startswith(where):
+                        print_page(client, address)
                 continue
             for title, table, missing in printed[item.item]:
                 print(NamedTable(item.id, title, table).printed() if table.rows else f"   {' '.join(missing)}")
