@@ -2,9 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 from typing import Any
 from uuid import uuid4
 
@@ -14,13 +12,12 @@ from playwright.sync_api import Page, expect
 from tests.browser.conftest import accessible
 from tests.browser.test_dashboard import no_sideways_scroll
 from tests.browser.test_participant import choose, replies, say
-from tests.chatbots.endpoint_server import chunk
 from tests.conftest import ConfabServer, start_confab
 from webapp.studies.protocols.base import protocols
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
 
-MOST_CLICKS, MOST_CLICKS_TO_COLLECT = 22, 10
+MOST_CLICKS = 22
 
 
 @pytest.fixture(scope="module")
@@ -405,51 +402,6 @@ def test_without_script_a_step_is_saved_by_its_button(lab: ConfabServer, new_pag
     expect(page.get_by_label("Title on the first page")).to_have_value("Without script")
     page.goto(f"{lab.url}/dashboard/studies/{key}/build/texts/")
     expect(page.get_by_label("Title on the first page")).to_have_value("Without script")
-
-
-class Endpoint(BaseHTTPRequestHandler):
-    """An OpenAI-compatible endpoint that says hello."""
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.end_headers()
-        self.wfile.write(chunk("Hello there.") + chunk(finish="stop") + b"data: [DONE]\n\n")
-
-    def log_message(self, *_: object) -> None:
-        """Write nothing to the console."""
-
-
-def test_an_endpoint_bot_collects_after_ten_clicks_without_a_file(
-    lab: ConfabServer, new_page: Callable[..., Any]
-) -> None:
-    lab.start_worker()
-    endpoint = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    Thread(target=endpoint.serve_forever, daemon=True).start()
-    page = new_page()
-    sign_in(page, lab)
-    person = Newcomer(page)
-    person.click("link", "Bots")
-    person.click("link", "Add a bot")
-    address = f"http://127.0.0.1:{endpoint.server_port}/v1"
-    for name, words in {"title": "My model", "bot_id": "my-model", "base_url": address, "model": "m"}.items():
-        page.locator(f"[name={name}]").fill(words)
-    person.click("button", "Try it")
-    expect(page.get_by_text("Hello there.")).to_be_visible()
-    person.click("button", "Add the bot")
-    person.click("link", "New study")
-    page.locator("[name=name]").fill("First study")
-    person.click("button", "Create the draft")
-    expect(page.locator("[data-step=bots]")).to_contain_text("1 chosen")
-    person.click("link", re.compile("Check and open"))
-    person.click("button", re.compile("Rehearse"))
-    expect(page.locator(".pill")).to_contain_text("Done", timeout=240_000)
-    person.click("link", "Check and open")
-    person.click("button", "Open study")
-    expect(page.get_by_text("The study is open. Send its link to participants.")).to_be_visible()
-    assert person.n_clicks <= MOST_CLICKS_TO_COLLECT, person.n_clicks
-    endpoint.shutdown()
 
 
 MOST_CLICKS_TO_SCENARIOS = 6
