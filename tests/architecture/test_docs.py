@@ -3,8 +3,6 @@
 import ast
 import inspect
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -30,13 +28,6 @@ from webapp.dashboard.management.commands.docs import (
 )
 from webapp.extension_points import EXTENSION_POINTS as OF_WEBAPP
 from webapp.studies import settings as settings_module
-
-
-@pytest.mark.slow
-def test_no_catalogue_is_stale() -> None:
-    # A process of its own: this one may know the bots of tests.
-    done = subprocess.run([sys.executable, "manage.py", "docs", "--check"], cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
 
 
 def test_every_catalogue_stands_somewhere() -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import pytest
 
 from chatbots.corpora.dialogues import corpus_read
 from tests.conftest import ROOT, ConfabServer
+from tests.databases import migrated_file
 from tests.documents import blocks_tested, words_of
 from webapp.participant.simulated import StudyClient, frames_until, say
 
@@ -281,23 +283,20 @@ def test_commands_say_what_is_wrong(command_env: ConfabServer, args: list[str], 
     assert result.stdout == ""
 
 
-def test_a_new_database_is_created_and_one_without_its_tables_is_named(tmp_path: Path) -> None:
-    env = {**os.environ, "CONFAB_DATA_DIR": str(tmp_path), "DATABASE_URL": "", "REDIS_URL": ""}
-    env["DJANGO_SETTINGS_MODULE"] = "webapp.settings.embedded"
-    command = [sys.executable, "manage.py", "fit_hybrid", "--study", "demo"]
-
-    def complaint() -> str:
-        result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-        assert (result.returncode, result.stdout) == (1, "")
-        assert "Traceback" not in result.stderr
-        return result.stderr
-
-    assert "there is no study 'demo'" in complaint()
-    (path,) = tmp_path.glob("*.sqlite3")
+@pytest.mark.skipif(bool(os.environ.get("DATABASE_URL")), reason="about a file of SQLite")
+def test_a_database_without_its_tables_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "confab.sqlite3"
+    shutil.copy(migrated_file(), path)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("PRAGMA foreign_keys = OFF")
         database.execute("DROP TABLE studies_study")
-    assert "run `manage.py upgrade`" in complaint()
+    env = {**os.environ, "CONFAB_DATA_DIR": str(tmp_path), "DATABASE_URL": "", "REDIS_URL": ""}
+    env["DJANGO_SETTINGS_MODULE"] = "webapp.settings.embedded"
+    command = [sys.executable, "manage.py", "fit_hybrid", "--study", "demo"]
+    result = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "Traceback" not in result.stderr
+    assert "run `manage.py upgrade`" in result.stderr
 
 
 def test_list_and_chat(command_env: ConfabServer) -> None:
