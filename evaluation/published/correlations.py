@@ -18,6 +18,7 @@ import yaml
 
 from chatbots.text import quote
 from chatbots.validation import InputModel, Many, Number, values_read
+from evaluation.data.scores import metric_name
 from evaluation.stats.correlation import METHODS, Method, fisher_interval
 
 _FOLDER = Path(__file__).parent
@@ -75,7 +76,8 @@ class Published:
         values: published coefficients by method.
         n: number of replies; None if not reported.
         source, table: origin of the values; `source_key` names the source in `sets.yaml`.
-        ours: Confab's columns with this metric or the most similar one.
+        ours: Confab's columns with this metric or the most similar one; for a metric that Confab does not compute, the
+            name under which its scores are imported, such as `usl_h` for USL-H.
         is_same: True if our formula is the same.
         note: remark on this row.
         dimension: dimension of the human ratings; that of the set, unless the table has several.
@@ -156,7 +158,7 @@ def _row(facts: _Facts, row: dict[str, str]) -> Published:
         source=facts.sources[row["source"]],
         source_key=row["source"],
         table=row["table"],
-        ours=tuple(known.ours) if known else (),
+        ours=tuple(known.ours) if known else (metric_name(row["metric"]),),
         is_same=known is not None and row["source"] in known.same_in,
         note=row["note"],
         dimension=row["dimension"] or facts.sets[row["set"]].dimension,

@@ -15,6 +15,7 @@ from scipy import stats
 from evaluation import training
 from evaluation.agreement.agreement_table import agreements_printed
 from evaluation.agreement.metric_agreement import judge
+from evaluation.data.scores import metric_name
 from evaluation.metrics.registry import metric_list
 from evaluation.published.correlations import caveats_of, matching_row, published_of, published_rows, published_sets
 from evaluation.stats.correlation import fisher_interval
@@ -63,7 +64,8 @@ def test_every_row_names_a_set_and_columns_that_there_are() -> None:
     columns = {column.name for metric in metric_list() for column in metric.columns} | MADE
     rows = published_rows()
     assert {row.set for row in rows} == set(published_sets())
-    assert {name for row in rows for name in row.ours} <= columns
+    imported = {metric_name(row.metric) for row in rows}
+    assert {name for row in rows for name in row.ours} <= columns | imported
     assert all(row.values and all(-1 <= v <= 1 for v in row.values.values()) for row in rows)
     places = [(row.set, row.system, row.title, row.place, row.dimension) for row in rows]
     assert len(places) == len(set(places))
@@ -102,6 +104,20 @@ def test_a_row_stands_beside_its_own_set_dimension_and_model_only() -> None:
     assert matching_row(convai, "words_bot") is None
     assert published_of("grade/convai2", "fluency") == ()
     assert published_of("my own", "overall") == ()
+    usr = published_of("usr/topicalchat", "overall")
+    for column, values in {
+        "maude": (0.044, 0.083),
+        "deb": (0.180, 0.116),
+        "usl_h": (0.322, 0.340),
+        "flowscore": (0.095, 0.082),
+        "predictiveengage": (0.222, 0.310),
+        "dynaeval": (-0.032, -0.022),
+    }.items():  # scores of another program, imported under the metric's name
+        row = matching_row(usr, column)
+        assert (row.values["pearson"], row.values["spearman"]) == values
+        assert not row.is_same
+    assert matching_row(convai, "adem").title == "ADEM"
+    assert matching_row(convai, "deep_am_fm").title == "Deep AM-FM"
     assert any("best of three raters" in told for told in caveats_of(published_of("pone/cornell", "overall")))
     assert any("shared contexts" in told for told in caveats_of(published_of("rade/persona", "overall")))  # fmt: skip
 
