@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.stats import rankdata
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
     from evaluation.agreement.metric_agreement import MetricAgreement
 
-FIXED_COLUMNS: dict[str, tuple[str, str]] = {
+ColumnType = Literal["text", "integer", "number", "json"]
+
+FIXED_COLUMNS: dict[str, tuple[ColumnType, str]] = {
     "id": ("text", "Id of the reply in its data set."),
     "data_set": ("text", "Data set; empty if the file names none."),
     "model": ("text", "Dialogue model that gave the reply; empty if unknown."),
@@ -108,10 +110,12 @@ class ReplyScores:
         )
 
     @property
-    def columns(self) -> list[tuple[str, str, str]]:
+    def columns(self) -> list[tuple[str, ColumnType, str]]:
         """Name, type and description of each column of `rows`."""
-        fixed = [(name, kind, text) for name, (kind, text) in FIXED_COLUMNS.items()]
-        return [*fixed, *((name, "number", f"Score by the metric column {name}.") for name in self.scores)]
+        columns = [(name, kind, text) for name, (kind, text) in FIXED_COLUMNS.items()]
+        for name in self.scores:
+            columns.append((name, "number", f"Score by the metric column {name}."))
+        return columns
 
     def rows(self) -> Iterator[list[Any]]:
         """Yield the values of each reply, in the order of `columns`; None for missing numbers."""
@@ -171,7 +175,7 @@ def explain_reply(
     if explain is None or metric.unavailable_reason() is not None or not item.response.strip():
         return None
     others = [other for other in items if other is not item and other.source == item.source]
-    places = np.unique(np.linspace(0, len(others) - 1, MAX_OTHERS).astype(int)) if others else []
+    places = np.unique(np.linspace(0, len(others) - 1, MAX_OTHERS).astype(int)).tolist() if others else []
     replies = [item.reply, *(others[k].reply for k in places)]
     if not getattr(metric, "reads_tokens", False):
         replies = [detokenise_reply(reply) for reply in replies]

@@ -41,7 +41,7 @@ from evaluation.training.config import MetricTrainingConfig, config_seeded, lear
 
 STAR = "⋆"
 P_LIMIT = 0.05
-ONE_SEED = "a standard deviation needs at least two seeds"
+ONE_SEED = "only one seed has a value"
 NO_VALUE = "undefined for every seed"
 MAX_CELLS = 1_000
 _MAX_NAME = 64
@@ -220,6 +220,8 @@ def plan_cells(
     cells: list[SweepCell] = []
     folder = Path()
     sweep = sweep or {}
+    shares: list[float | None] = [*data_share] or [None]
+    variant_seeds: list[int | None] = [*seeds] or [None]
     for path in paths:
         config = trainee.load(path, data)
         folder = config.folder.resolve()
@@ -227,7 +229,7 @@ def plan_cells(
         while (name := trainee.start(chain[0])) and (before := _sibling(trainee, path, name, data, chain)) is not None:
             chain.insert(0, before)
         options = {_find_option(trainee, config, name): values for name, values in sweep.items()}
-        for values, share_value, seed in product(product(*options.values()), data_share or [None], seeds or [None]):
+        for values, share_value, seed in product(product(*options.values()), shares, variant_seeds):
             settings = dict(zip(options, values, strict=True))
             variants: list[dict[str, Any]] = []
             for member in chain:
@@ -505,7 +507,7 @@ class SweepResult:
             ("Replies", lambda row: count_cell(row[2][0]["n"])),
             method="Correlation of the trained metric with mean human ratings: mean ± standard deviation over seeds.",
             note=f"{STAR} not significant (p > .05) in more than half of the seeds. Data: share of the training data. "
-            f"No standard deviation: {ONE_SEED}.",
+            "A standard deviation needs values of at least two seeds.",
         )
 
     def _measures_table(self) -> NamedTable:
@@ -521,7 +523,7 @@ class SweepResult:
             ("Seeds", lambda group: count_cell(len(group.trained))),
             ("Failed", lambda group: count_cell(len(group.cells) - len(group.trained))),
             method="Of the best checkpoint of each training, on held-out data: mean ± standard deviation over seeds.",
-            note=f"No standard deviation: {ONE_SEED}.",
+            note="A standard deviation needs values of at least two seeds.",
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from evaluation.agreement.reply_scores import Disagreement, positions_in_sets, rank_disagreements
 from evaluation.data.items import JudgedItem
-from evaluation.data.result_tables import Cell, NamedTable, count_cell, declared_table, number_cell
+from evaluation.data.result_tables import Cell, NamedTable, declared_table, number_cell
 from evaluation.metrics.explanations import shorten
 from webapp.core.language import plural
 from webapp.insights.benchmark_grid import DataSet
@@ -215,6 +215,7 @@ def _ratings(item: JudgedItem) -> list[NamedTable]:
     if not dimensions:
         return []
     ratings = [(str(rating.get("rater") or f"Rater {n}"), rating) for n, rating in enumerate(item.ratings, start=1)]
+    n_beyond = sum(item.scores(name)[1] for name in dimensions)
     means = {name: [score for _rater, score in item.scores(name)[0]] for name in dimensions}
 
     def value(rating: Any, name: str) -> Cell:
@@ -229,15 +230,8 @@ def _ratings(item: JudgedItem) -> list[NamedTable]:
             ("Rater", lambda row: Cell(row[0])),
             (dimensions, lambda row: [value(row[1], name) for name in dimensions]),
             method="As answered; the mean counts reversed questions in the other direction.",
-        ),
-        declared_table(
-            "counts",
-            "Number of ratings",
-            dimensions,
-            ("Dimension", lambda name: Cell(name)),
-            ("n", lambda name: count_cell(len(means[name]))),
-            ("Outside the scale", lambda name: count_cell(item.scores(name)[1])),
-        ),
+            note=f"Not counted, because they are outside the scale: {n_beyond}." if n_beyond else "",
+        )
     ]
 
 

@@ -227,11 +227,12 @@ def result_context(job: JobBase) -> dict[str, Any]:
     if job.state != State.DONE or (isinstance(job, Job) and result is None):
         return {}
     sentences = kind_of(job).describe_result(job, result)
+    result_tables = kind_of(job).result_tables(job, result)
     return {
         "sentences": sentences,
         "values": [] if sentences else result_table(result),
-        "result_tables": kind_of(job).result_tables(job, result),
-        "result_address": _result_address(job),
+        "result_tables": result_tables,
+        "result_address": "" if result_tables else _result_address(job),
         "raw": json.dumps(result, indent=2, ensure_ascii=False)[:_RESULT_MAX] if result is not None else "",
     }
 

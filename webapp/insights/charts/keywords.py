@@ -7,7 +7,7 @@ from markupsafe import Markup
 from evaluation.data.result_tables import Cell, number_cell, page_table
 from evaluation.metrics.explanations import KeywordGraph, shorten
 from evaluation.plots.svg import drawing, line, text
-from webapp.insights.charts.figure import PageFigure, for_widths
+from webapp.insights.charts.figure import TEXT_WIDE, PageFigure, for_widths
 
 _ROW, _TOP = 26.0, 34.0
 
@@ -16,7 +16,7 @@ def keyword_figure(graph: KeywordGraph, *, id: str, title: str) -> PageFigure:
     """Draw the context's keywords on the left, the reply's on the right, and the paths between them."""
     n_missing = sum(hops >= graph.far for row in graph.hops for hops in row)
     n_pairs = len(graph.context) * len(graph.reply)
-    wide, narrow = for_widths(lambda width, css: _draw(graph, width, title, css=css), 560)
+    wide, narrow = for_widths(lambda width, css: _draw(graph, width, title, css=css), TEXT_WIDE)
     table = page_table(
         list(zip(graph.context, graph.hops, strict=True)),
         ("Keyword of the context", lambda row: Cell(row[0])),

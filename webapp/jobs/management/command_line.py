@@ -22,10 +22,10 @@ from tqdm import tqdm
 
 from chatbots.identity import Identity
 from chatbots.text import nearest_names, quote
+from evaluation.training.sweeps import Trainee
 from webapp.core.errors import Refused
 from webapp.core.management.base import ConfabCommand, Usage
 from webapp.jobs.engine import run_job
-from webapp.jobs.kinds.base import kinds
 from webapp.jobs.models import Job, JobBase, State
 from webapp.jobs.selectors.jobs import job_named, job_progress, job_read, worker_lives
 from webapp.jobs.services.jobs import job_cancel, job_create, job_restart, job_settle
@@ -191,11 +191,12 @@ class TrainingCommand(ConfabCommand):
     """Base of training commands: train here or queue a job.
 
     Attributes:
-        kind: kind of that job; `sweep_kind`: of a sweep.
+        kind: kind of that job; `sweep_kind`: of a sweep; `trainee`: what it trains.
     """
 
     kind: ClassVar[str]
     sweep_kind: ClassVar[str]
+    trainee: ClassVar[Trainee]
     _is_sweep = False
 
     def is_sweep(self, options: dict[str, Any]) -> bool:
@@ -215,7 +216,7 @@ class TrainingCommand(ConfabCommand):
         for name in ("ship", "restart"):
             if options[name]:
                 raise Usage(f"--{name} is for a single training; leave out --seeds, --sweep and --data-share")
-        trainee = kinds.get(self.sweep_kind).trainee
+        trainee = self.trainee
         try:
             sweep = dict(parse_values(text) for text in options["sweep"] or ())
         except ValueError as error:
@@ -244,7 +245,7 @@ class TrainingCommand(ConfabCommand):
             return {"job": job.pk, "state": job.state}
         go_on = f"the sweep continues as job {job.pk}; the same command shows its result"
         job = follow_job(job, label="Sweep", unit="%", note=self.note, go_on=go_on, inline=options["inline"])
-        return dict(job.result)
+        return dict(job.result or {})
 
     def _sweep_job(self, payload: dict[str, Any], *, inline: bool) -> Job:
         job = job_named(self.sweep_kind, payload["name"])

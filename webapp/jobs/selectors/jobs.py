@@ -250,7 +250,7 @@ def job_parts(job: JobBase) -> list[JobPart]:
         return []
     shards = Shard.objects.filter(kind=job.kind, job_id=job.pk).order_by("number").defer("result")
     parts = [
-        JobPart(title, State(shard.state).label, shard.n_done, shard.n_total)
+        JobPart(title, str(State(shard.state).label), shard.n_done, shard.n_total)
         for shard in shards
         if (title := title_of(shard.payload))
     ]

@@ -13,12 +13,14 @@ from typing import Any
 
 from django.conf import settings
 
+from evaluation.training.sweeps import BotTrainee
 from webapp.core.management.base import Usage
 from webapp.jobs.management.command_line import TrainingCommand, training_arguments
 
 
 class Command(TrainingCommand):
     kind = "training"
+    trainee = BotTrainee()
     sweep_kind = "bot_sweep"
     help = "Train a dialogue model from a YAML config; run it again to resume a stopped training."
 

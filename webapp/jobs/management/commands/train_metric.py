@@ -14,12 +14,14 @@ from typing import Any
 
 from django.conf import settings
 
+from evaluation.training.sweeps import MetricTrainee
 from webapp.core.management.base import Usage
 from webapp.jobs.management.command_line import TrainingCommand, training_arguments
 
 
 class Command(TrainingCommand):
     kind = "metric_training"
+    trainee = MetricTrainee()
     sweep_kind = "metric_sweep"
     help = "Train a learned metric from a YAML config; run it again to resume a stopped training."
 
