@@ -261,7 +261,16 @@ def _convert(
         yield Skipped(reading.line, f"record {reading.number}: {error}" if in_array or reading.key else str(error))
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, RecursionError) as error:
         title = record_format.title if record_format is not None else "JSON"
-        yield Skipped(reading.line, f"record {reading.number} looks like {title}, but is invalid: {error_text(error)}")
+        yield Skipped(reading.line, f"record {reading.number} looks like {title}, but {_form_problem(error)}")
+
+
+def _form_problem(error: Exception) -> str:
+    """Return the problem of a record with keys of a format and other values, in words."""
+    if isinstance(error, KeyError):
+        return f"{quote(str(error.args[0]))} is missing in it"
+    if isinstance(error, ValueError):
+        return f"is invalid: {error_text(error)}"
+    return "a value in it has another type than in this format, such as a text in place of a list"
 
 
 def record_of(data: Any, *, line: int) -> Record:

@@ -366,7 +366,9 @@ def answer_number(value: Any) -> float | None:
 
 
 def rating_of(answers: Data, rater: Any = "", comment: Any = "", prefix: str = "") -> RecordRating | None:
-    """Return the rating of an object with a number per question; None without any."""
+    """Return the rating of an object with a number per question; None without any, or for another value."""
+    if not is_object(answers):
+        return None
     numbers = {}
     for name, value in answers.items():
         key = question_name(f"{prefix}{name}")
@@ -382,6 +384,8 @@ def rating_of(answers: Data, rater: Any = "", comment: Any = "", prefix: str = "
 
 def ratings_by_question(answers: Data, prefix: str = "") -> list[RecordRating]:
     """Return the ratings of an object with a list of numbers per question, one number per rater."""
+    if not is_object(answers):
+        return []
     n_raters = max((len(value) for value in answers.values() if isinstance(value, list)), default=0)
     rows = [
         {name: value[rater] for name, value in answers.items() if isinstance(value, list) and rater < len(value)}

@@ -82,11 +82,11 @@ class LabelStudio(RecordFormat):
     def read(self, data: Data, reading: RecordReading) -> Iterator[Record]:
         ratings = []
         for annotation in data.get("annotations") or data.get("completions") or ():
-            if annotation.get("was_cancelled"):
+            if not is_object(annotation) or annotation.get("was_cancelled"):
                 continue
             by = annotation.get("completed_by", "")
             rater = str(by.get("id", "")) if is_object(by) else str(by)
-            results = annotation.get("result") or ()
+            results = [result for result in annotation.get("result") or () if is_object(result)]
             answers = {result.get("from_name", ""): _answer(result) for result in results if "start" not in result}
             comment = " ".join(text for result in results if isinstance(text := _comment(result), str))
             if (rating := rating_of(answers, rater, comment)) is not None:

@@ -99,6 +99,8 @@ class ChatGptExport(RecordFormat):
         seen: set[str] = set()
         while node_id in nodes and node_id not in seen:
             seen.add(node_id)
+            if not is_object(nodes[node_id]):
+                break
             if is_object(message := nodes[node_id].get("message")):
                 messages.append(message)
                 models.append(first_name(message.get("metadata") or {}, BOT_KEYS))

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from evaluation.data.formats.base import BadRecord, Record, RecordRating
-from evaluation.data.formats.messages import Message, read_messages, speaker_of, split_transcript, unpacked
+from evaluation.data.formats.messages import Message, read_messages, speaker_of, split_transcript, text_of, unpacked
 from evaluation.data.formats.record_formats import (
     RATER_KEYS,
     Data,
@@ -167,7 +167,7 @@ class Fed(RecordFormat):
 
     def read(self, data: Data, reading: RecordReading) -> Iterator[Record]:
         said = split_transcript(str(data["context"]), "User|System")
-        answers = data["annotations"]
+        answers = data["annotations"] if is_object(data["annotations"]) else {}
         if data.get("response"):
             said = [*said, Message("System", _reply(data["response"]).text)]
             answers = {("reply_overall" if name == "Overall" else name): value for name, value in answers.items()}
@@ -281,7 +281,7 @@ class ConvAi2(RecordFormat):
             is_bot = "bot" in kind.lower()
             is_known = kind != name and name not in reading.mapping.speakers
             speaker = name if not is_known else "bot" if is_bot else "human"
-            said.append(Message(speaker, message["text"], data=message))
+            said.append(Message(speaker, text_of(message.get("text")), data=message))
         bots = [name for kind, name in classes.values() if "bot" in kind.lower() and name]
         people = [name for kind, name in classes.values() if "bot" not in kind.lower() and name]
         answers = {name: data.get(key) for name, key in _CONVAI_ANSWERS.items() if data.get(key) != _NO_ANSWER}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -372,3 +374,76 @@ def test_pairs_are_ranked_even_without_texts(tmp_path: Path) -> None:
     both = tmp_path / "battles.json"
     both.write_text(json.dumps([first, second]))
     assert confab.rank(both).fit.n == 2
+
+
+MISSING = object()
+WRONG = (MISSING, None, 7, "x", [], {}, [None], "a\x00b")
+PYTHON_WORDS = ("NoneType", "object has no", "not subscriptable", "indices must", "iterable", "unhashable", "attribute")
+
+
+def places(data: Any, depth: int = 4) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every value, down to a depth."""
+    items = data.items() if isinstance(data, dict) else enumerate(data[:2]) if isinstance(data, list) else ()
+    for key, value in items:
+        yield (key,)
+        if depth > 1:
+            yield from ((key, *rest) for rest in places(value, depth - 1))
+
+
+def changed(data: Any, place: tuple[Any, ...], value: Any) -> Any:
+    """Return a copy with another value in one place, or without it."""
+    data = outer = copy.deepcopy(data)
+    for key in place[:-1]:
+        outer = outer[key]
+    if value is MISSING:
+        del outer[place[-1]]
+    else:
+        outer[place[-1]] = value
+    return data
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_wrong_value_anywhere_skips_at_most_its_record(name: str, tmp_path: Path) -> None:
+    for record in FORMATS[name]:
+        broken = [changed(record, place, value) for place in places(record) for value in WRONG]
+        path = tmp_path / "x.jsonl"
+        path.write_text("\n".join(map(json.dumps, [record, *broken, {**record, "id": "last"}])) + "\n")
+        study = confab.read(path)
+        texts = {turn.text for one in study.dialogues for turn in one.conversation.turns}
+        assert texts & {"Hi", "Hello"}
+        for skipped in study.skipped:
+            assert not any(word in skipped.reason for word in PYTHON_WORDS), skipped
+            assert 1 < skipped.line < len(broken) + 2 or name in ("oasst_messages", "langfuse")
+
+
+def test_field_names_and_values_of_the_real_files(tmp_path: Path) -> None:
+    """Details that differ between documentation and files: each was read wrongly before."""
+    hub = {
+        "id": "0x1",
+        "dialog_id": "0x1",
+        "dialog": [
+            {"id": 0, "sender": "participant2", "text": "Hello"},
+            {"id": 1, "sender": "participant1", "text": "Hi"},
+        ],
+        "bot_profile": [["i am a bot."]],
+        "user_profile": [["i like tea."]],
+        "eval_score": 4,
+        "profile_match": -1,
+    }
+    log = {"session-id": "s", "turns": [{"turn-index": 0, "transcription": "Hi"}, {"transcription": "south"}]}
+    log["task-information"] = {"feedback": {"success": True, "questionnaire": [["It understood me.", "agree"]]}}  # type: ignore[assignment]
+    named = {"id": "a", "log": [{"who": "luna", "text": "Hello"}, {"who": "user", "text": "Hi"}]}
+    category = {"name": "tone", "value": 0, "stringValue": "warm", "dataType": "CATEGORICAL", "source": "ANNOTATION"}
+    trace = {"id": "t", "sessionId": "s", "input": "Hi", "output": "Hello", "scores": [category]}
+    cases: list[tuple[Any, list[tuple[str, str]], list[dict[str, float]]]] = [
+        (hub, [("bot", "Hello"), ("human", "Hi")], [{"quality": 4}]),
+        (log, [("human", "Hi"), ("human", "south")], [{"success": 1}]),
+        (named, [("bot", "Hello"), ("human", "Hi")], []),
+        (trace, [("human", "Hi"), ("bot", "Hello")], []),
+    ]
+    for data, turns, answers in cases:
+        path = tmp_path / "x.json"
+        path.write_text(json.dumps([data]))
+        [dialogue] = confab.read(path).dialogues
+        assert [(turn.speaker, turn.text) for turn in dialogue.conversation.turns] == turns
+        assert [dict(rating.answers) for rating in dialogue.ratings] == answers
