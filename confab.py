@@ -15,6 +15,7 @@
     confab.model(study, "quality ~ bot * scenario + (1|rater) + (1|item)", kind="ordinal")
     confab.raters(study.where(without=["fast", "pasted"]))
     fit = confab.hybrid(study, selfplay=played)
+    confab.can_replace(study, margin=0.5, selfplay=played).summary()
     confab.rank("pairs.csv").plot()
     confab.judge("judged_replies.jsonl.gz", ["bleu", "semantic_similarity"])["bleu"].to_json()
     confab.score_replies("judged_replies.jsonl.gz", ["bleu"]).disagreements("bleu")[:10]
@@ -53,6 +54,7 @@ from evaluation.data.study import Study, agreement, compare, model, models, rate
 from evaluation.hybrid.notebook import hybrid, powered
 from evaluation.metrics.registry import configured_metrics, metrics
 from evaluation.remote import connect
+from evaluation.replacement.notebook import can_replace
 from evaluation.simulation.realism.compare import realism
 from evaluation.simulation.selfplay import selfplay
 from evaluation.simulation.simulated_chats import simulate
@@ -62,6 +64,7 @@ __all__ = [
     "Study",
     "__version__",
     "agreement",
+    "can_replace",
     "combine",
     "compare",
     "connect",

@@ -12,6 +12,7 @@ from evaluation.data.formats.base import FileFormat, formats, register_format
 from evaluation.data.formats.record_formats import RecordFormat, record_formats, register_record_format
 from evaluation.metrics.base import ConfiguredMetric, Metric
 from evaluation.metrics.registry import metric_kinds, metrics, register_metric
+from evaluation.replacement.candidate import CandidateKind, candidate_kinds, register_candidate
 from evaluation.training.config import learned_metrics, register_learned
 from evaluation.training.contract import LearnedMetric
 
@@ -28,5 +29,12 @@ EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
         register_record_format,
         RecordFormat,
         record_formats,
+    ),
+    ExtensionPoint(
+        "a kind of candidate for people's place",
+        "evaluation/replacement/candidates",
+        register_candidate,
+        CandidateKind,
+        candidate_kinds,
     ),
 )

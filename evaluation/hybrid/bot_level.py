@@ -42,10 +42,15 @@ NullOf = Callable[..., Permuted]
 
 @dataclass(frozen=True, slots=True)
 class BotLevel:
-    """Correlation over bots, with its 5 % critical value under chance."""
+    """Correlation over bots, with its 5 % critical value under chance.
+
+    Attributes:
+        p: one-sided p-value of the same permutations; not stored.
+    """
 
     correlation: Correlation
     null95: float | None
+    p: float | None = None
 
     def to_json(self) -> dict[str, Any]:
         fields = self.correlation.to_json()

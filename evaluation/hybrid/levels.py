@@ -20,13 +20,13 @@ from evaluation.hybrid.results import FeatureCoefficient, KeptFit
 from evaluation.stats.comparisons import ORDER_ALPHA
 from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.correlation import (
+    FEWEST_DRAWS,
     METHODS,
     Correlation,
     Method,
     correlate,
     correlate_all,
     null_point,
-    permutation_null,
     permutations,
     rowwise,
     undefined_reason,
@@ -146,15 +146,23 @@ def bot_levels(
             which is valid if the predictions were not learned from these ratings.
     """
     x, y = np.asarray(predicted, dtype=float), np.asarray(human, dtype=float)
-    points: Mapping[str, float | None] = dict.fromkeys(methods)
+    permuted: Permuted = None
     if undefined_reason(x, y) is None:
-        if null is None:
-            points = {m: permutation_null(x, y, m, n_permutations=N_PERMUTATIONS, seed=seed) for m in methods}
-        else:
-            permuted = null()
-            if permuted is not None:
-                points = {m: null_point(rowwise(*permuted, m)) for m in methods}
-    return {m: BotLevel(correlate(x, y, m, interval="fisher"), points[m]) for m in methods}
+        permuted = (x, y[permutations(len(y), N_PERMUTATIONS, seed)]) if null is None else null()
+    levels = {}
+    for method in methods:
+        correlation = correlate(x, y, method, interval="fisher")
+        draws = np.zeros(0) if permuted is None else rowwise(*permuted, method)
+        levels[method] = BotLevel(correlation, null_point(draws), _exceeding(correlation.r, draws))
+    return levels
+
+
+def _exceeding(r: float | None, draws: np.ndarray) -> float | None:
+    """Return the one-sided p-value of r among permuted coefficients; None if undefined."""
+    defined = draws[np.isfinite(draws)]
+    if r is None or len(defined) < FEWEST_DRAWS:
+        return None
+    return float((1 + (defined >= r - 1e-12).sum()) / (1 + len(defined)))
 
 
 def permuted_lines(factors: Factors, means: Mapping[str, np.ndarray], *, common: bool, seed: int) -> Permuted:

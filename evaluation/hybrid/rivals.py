@@ -57,6 +57,22 @@ class ErrorRatio:
             return None
         return self.high < 1
 
+    def p_value(self, n_bots: int) -> float | None:
+        """Return the two-sided p-value of equal errors; None without an interval.
+
+        It is the level at which the interval of Pitman and Morgan would end at 1.
+        """
+        from scipy import stats
+
+        if self.low is None or self.high is None:
+            return None
+        free = n_bots - LOST_DEGREES
+        spread = np.cosh(np.log(self.high / self.low)) - 1
+        if spread <= 0:
+            return 1.0 if self.value == 1 else 0.0
+        t = stats.t.ppf((1 + SCORE_LEVEL) / 2, free) * np.sqrt((np.cosh(2 * np.log(self.value)) - 1) / spread)
+        return float(2 * stats.t.sf(t, free))
+
     def to_json(self) -> dict[str, Any]:
         return {"value": self.value, "ci95": plain_interval(self.low, self.high)}
 

@@ -417,29 +417,6 @@ def within_groups(
     return _by_fisher(r, n_free, "pearson", level, n_pairs=len(xs))
 
 
-def permutation_null(
-    x: Sequence[float] | np.ndarray,
-    y: Sequence[float] | np.ndarray,
-    method: Method = "pearson",
-    *,
-    quantile: float = 0.95,
-    n_permutations: int = 10_000,
-    seed: int = 0,
-) -> float | None:
-    """Return the coefficient that shuffled pairs exceed with probability 1 − quantile.
-
-    If the predictions were learned from `y`, shuffle before learning instead, as `evaluation.hybrid` does.
-
-    Returns:
-        None if the correlation is undefined.
-    """
-    xs, ys = np.asarray(x, dtype=float), np.asarray(y, dtype=float)
-    if undefined_reason(xs, ys) is not None:
-        return None
-    shuffled = permutations(len(ys), n_permutations, seed)
-    return null_point(rowwise(xs, ys[shuffled], method), quantile)
-
-
 def permutations(n: int, n_permutations: int, seed: int) -> np.ndarray:
     """Return all permutations of n things, or random ones: (k, n).
 
@@ -454,10 +431,14 @@ def permutations(n: int, n_permutations: int, seed: int) -> np.ndarray:
     return rng.permuted(np.tile(np.arange(n), (n_permutations, 1)), axis=1)
 
 
+FEWEST_DRAWS = 6
+"""Minimum number of defined permutations for a quantile."""
+
+
 def null_point(draws: np.ndarray, quantile: float = 0.95) -> float | None:
     """Return the quantile of the defined draws; None if too few."""
     defined = draws[np.isfinite(draws)]
-    return float(np.quantile(defined, quantile)) if len(defined) >= 6 else None
+    return float(np.quantile(defined, quantile)) if len(defined) >= FEWEST_DRAWS else None
 
 
 def ranks(values: np.ndarray) -> np.ndarray:

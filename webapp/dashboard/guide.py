@@ -50,6 +50,7 @@ _PLACES = {
     "guide/audit": "audit",
     "guide/audit#retention": "retention",
     "background/hybrid_metric": "study_prediction runs_compare",
+    "background/replacement": "study_replacement",
     "background/intervals#models-by-a-formula": "study_why",
     "background/results#metrics-of-single-replies": "benchmark benchmark_cell benchmark_paper",
     "background/results#single-replies": "benchmark_replies benchmark_reply",

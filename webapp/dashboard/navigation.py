@@ -252,7 +252,7 @@ TABS = (
         (
             StudyPage("results", "Leaderboard", "study_results"),
             StudyPage("why", "Why", "study_why"),
-            StudyPage("prediction", "Prediction", "study_prediction"),
+            StudyPage("replacement", "Can it replace people?", "study_replacement"),
         ),
     ),
     Tab("Report", (StudyPage("report", "Report", "study_report"),)),

@@ -27,6 +27,7 @@ from webapp.dashboard.views import (
     prediction,
     projects,
     redaction,
+    replacement,
     report,
     results,
     runs,
@@ -94,6 +95,7 @@ urlpatterns = [
     path("studies/<slug:key>/report.html", report.report_file, name="study_report_file"),
     path("studies/<slug:key>/report/share/", report.share, name="report_share"),
     path("studies/<slug:key>/report/share/<int:pk>/end/", report.share_end, name="report_share_end"),
+    path("studies/<slug:key>/results/replacement/", replacement.replacement, name="study_replacement"),
     path("studies/<slug:key>/results/prediction/", prediction.prediction, name="study_prediction"),
     path("studies/<slug:key>/results/prediction/simulated/", simulated.simulated, name="study_simulated"),
     path(

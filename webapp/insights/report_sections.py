@@ -26,6 +26,7 @@ from webapp.insights.narrative.pairs import pairs_section, protocols_section
 from webapp.insights.narrative.phrases import Section
 from webapp.insights.narrative.raters import raters_section
 from webapp.insights.narrative.realism import realism_section
+from webapp.insights.narrative.replacement import replacement_section
 from webapp.insights.narrative.trajectories import trajectories_section
 from webapp.insights.report_document import Document, Headline, chapter_of, headlines_of, headlines_of_pairs
 from webapp.ratings.selectors import study_dimensions
@@ -47,6 +48,7 @@ SECTIONS: dict[str, Callable[[StudyFrame, Any], Section]] = {
     "trajectories": trajectories_section,
     "correlations": correlations_section,
     "powered": powered_section,
+    "replacement": replacement_section,
 }
 """Sections by the name of the part, as in `webapp.results.compute.PARTS`."""
 
@@ -93,6 +95,8 @@ def report_steps(frame: StudyFrame, result: ResultOf, *, formula: bool = False) 
     compared = realism_newest(frame.study)
     if compared is not None:
         yield ReportStep("simulated", lambda: realism_section(compared[1], frame.bots, texts=False))
+    if result("replacement").candidates:
+        yield step("replacement")
     yield step("trajectories")
     yield step("correlations")
     if result("powered").by:

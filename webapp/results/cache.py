@@ -125,6 +125,8 @@ class AnalysisKey:
     @property
     def is_small(self) -> bool:
         """True if computing the result is as fast as looking it up."""
+        if PARTS[self.part].is_costly:
+            return False
         limit = DIRECT_RATINGS * (DIRECT_SHARE_OF_MODELS if self.part == "formula" else 1)
         return self.state.n_ratings <= limit and self.state.n_bots <= DIRECT_BOTS
 

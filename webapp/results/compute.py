@@ -37,6 +37,7 @@ from evaluation.analysis.trajectories import (
     get_point_values,
     trajectories,
 )
+from evaluation.replacement.result import ReplacementResult
 from webapp.conversations.selectors import chat_seconds
 from webapp.jobs.models import SelfPlayRun
 from webapp.jobs.selectors.analysis_tables import VOTES, metric_frame, participants_of, scales_of, turn_values
@@ -48,6 +49,7 @@ from webapp.results.bot_means import StudyPowered, study_powered
 from webapp.results.fingerprint import Reads
 from webapp.results.formula_models import study_model
 from webapp.results.item_results import StudyItems, study_items
+from webapp.results.replacement import study_replacement
 from webapp.results.study_data import StudyData
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import get_protocol
@@ -308,11 +310,13 @@ class AnalysisPart:
         type: class of the result.
         make: computes it from a study and, if needed, a self-play run (None: chosen automatically).
         reads: its input besides ratings.
+    is_costly: True if a worker computes it even for small studies.
     """
 
     type: type[Any]
     make: Callable[[StudyData, SelfPlayRun | None], Any]
     reads: tuple[Reads, ...] = ()
+    is_costly: bool = False
 
 
 PARTS: dict[str, AnalysisPart] = {
@@ -327,6 +331,9 @@ PARTS: dict[str, AnalysisPart] = {
     "trajectories": AnalysisPart(StudyTrajectories, lambda data, run: study_trajectories(data), ("metrics",)),
     "correlations": AnalysisPart(StudyCorrelations, study_correlations, ("metrics", "runs")),
     "powered": AnalysisPart(StudyPowered, lambda data, run: study_powered(data), ("metrics", "runs")),
+    "replacement": AnalysisPart(
+        ReplacementResult, study_replacement, ("metrics", "runs", "candidates"), is_costly=True
+    ),
 }
 """All results of a study by name; rows of jobs store the names, so never rename one."""
 

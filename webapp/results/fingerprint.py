@@ -12,7 +12,7 @@ from django.db.models import Count, Max
 from chatbots.identity import canonical_json
 from chatbots.installation import release
 from webapp.bots.models import BotVersion
-from webapp.jobs.models import SELF_PLAY, ImportedMetric, MetricRun, SelfPlayRun, State
+from webapp.jobs.models import SELF_PLAY, ImportedMetric, Job, MetricRun, SelfPlayRun, State
 from webapp.jobs.selectors.fits import fit_leading
 from webapp.ratings.flag_selectors import without_state
 from webapp.ratings.models import Rating
@@ -22,8 +22,12 @@ from webapp.search.index_statistics import conversation_totals, rated_totals
 from webapp.studies.models import Rubric, Study
 from webapp.studies.protocols.base import get_protocol
 
-Reads = Literal["metrics", "runs"]
-"""Inputs of a result in addition to the ratings: metrics of rated chats; self-play and the hybrid fit."""
+Reads = Literal["metrics", "runs", "candidates"]
+"""Inputs of a result in addition to the ratings: metrics of rated chats; self-play and the hybrid fit; judges and
+simulated participants.
+"""
+JUDGES_KIND = "judges"
+"""Name of the jobs that compare judges with people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +126,10 @@ def data_state(study: Study, reads: Collection[Reads] = (), **counted_work: Unpa
                 Count("pk"), Max("ended_at")
             ),
         ]
+    if "candidates" in reads:
+        judged = Job.objects.filter(kind=JUDGES_KIND, study=study, state=State.DONE)
+        measured = MetricRun.objects.filter(run__study=study)
+        parts += [jobs.aggregate(Count("pk"), Max("ended_at")) for jobs in (judged, study.simulations, measured)]
     digest = hashlib.sha256(canonical_json(_plain(parts)).encode()).hexdigest()[:16]
     if get_protocol(study).judges_items:
         n_bots = len(study_bots(study))

@@ -32,13 +32,12 @@ from webapp.jobs.services.jobs import job_ask, job_restart
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_conversations, study_ratings
 from webapp.results.benchmark import BenchmarkParams, benchmark_judgements, data_now
+from webapp.results.fingerprint import JUDGES_KIND
 from webapp.studies.models import Participant, Study
 from webapp.studies.protocols.base import get_protocol
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
-
-JUDGES_KIND = "judges"
 
 
 class JudgesParams(InputModel):

@@ -16,7 +16,7 @@ from evaluation.stats.correlation import (
     correlate,
     correlate_all,
     fisher_interval,
-    permutation_null,
+    null_point,
     permutations,
     rowwise,
     within_groups,
@@ -200,8 +200,9 @@ def test_null_point_of_a_plain_correlation():
     """For n normal pairs the 95 % point of r follows from Student's t with n - 2 degrees of freedom."""
     x, y = rng.normal(size=50), rng.normal(size=50)
     t = stats.t.ppf(0.95, 48)
-    assert permutation_null(x, y) == pytest.approx(t / math.sqrt(48 + t * t), abs=0.02)
-    assert permutation_null([1, 1, 1], [1, 2, 3]) is None
+    null95 = null_point(rowwise(x, y[permutations(50, 10_000, 0)], "pearson"))
+    assert null95 == pytest.approx(t / math.sqrt(48 + t * t), abs=0.02)
+    assert null_point(np.array([0.1, np.nan, 0.3])) is None
 
 
 def test_within_groups_against_a_regression_with_group_dummies():

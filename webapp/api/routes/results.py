@@ -205,6 +205,7 @@ def result(
         "trajectories",
         "correlations",
         "powered",
+        "replacement",
     ],
     include_synthetic: bool = False,
     include_failed: bool = False,

@@ -4,6 +4,18 @@ from __future__ import annotations
 
 FRAGMENTS: dict[str, str] = {
     "no_value": "no value",
+    "rivals_without_lengths": "the lengths of the chats are unknown, so length is not ruled out",
+    "rivals_without_own_turns": "nothing is known about the bots’ own turns, so these are not ruled out",
+    "no_margin": "the scale is not known, so there is no margin",
+    "no_values_on_scale": "there are no values on people’s scale for these bots",
+    "few_ratings_for_error": "a bot has too few ratings, or all of them are equal, so the error is unknown",
+    "one_score_per_bot": "one score for each bot says nothing about single chats",
+    "scores_elsewhere": "no chat that people rated has a score, so PPI++ does not apply",
+    "constant_within_bots": "the scores do not vary within bots",
+    "few_scored": "only {percent} of the rated chats have a score, and the others may differ",
+    "not_measured": "needs metrics that are not computed, such as {columns}",
+    "no_columns": "no metric of the bots’ turns is computed",
+    "simulated_within": "its messages replace those of people in stored chats, so the bots never answered it",
     "not_played": "this run has no self-play of the bot",
     "not_computed": "not computed for this run with the current version of the metric",
     "other_language": "excluded: valid for {holds}, but this is in {language}",

@@ -23,6 +23,7 @@ from webapp.conversations.models import Conversation, Turn
 from webapp.core.errors import Refused
 from webapp.jobs.models import MetricResult, MetricVersion, SelfPlayRun
 from webapp.jobs.selectors.metrics import measurable, metrics_all, versions_current
+from webapp.jobs.selectors.selfplay import PARTICIPANT
 from webapp.ratings.flag_selectors import left_out
 from webapp.studies.bot_columns import GROUP, BotColumns
 from webapp.studies.models import Study
@@ -43,15 +44,17 @@ def metric_frame(
     metrics: Sequence[Metric] | None = None,
     include_synthetic: bool = False,
     excluded_flags: Sequence[str] = (),
+    participant: str = "",
 ) -> pd.DataFrame:
     """Return a table with one row per conversation of a study or run.
 
-    The run is a self-play run.
+    The run is a self-play run, or one of simulated participants.
 
-    For a run, only conversations of a bot with itself count: a conversation of two different bots would be credited to
-    the one that answers.
+    For self-play, only conversations of a bot with itself count: a conversation of two different bots would be credited
+    to the one that answers.
 
     Args:
+        participant: simulated participant of the run; empty: self-play.
         metrics: metrics whose conversation-level columns are returned; None for all registered.
         excluded_flags: names of flags; conversations of participants with one of them are left out.
 
@@ -62,8 +65,8 @@ def metric_frame(
     import pandas as pd
 
     metrics = metrics_all() if metrics is None else metrics
-    rows = _drop_bot_pairs(measurable(study=study, run=run), run)
-    if not include_synthetic:
+    rows = _drop_bot_pairs(measurable(study=study, run=run), run, participant)
+    if not include_synthetic and not participant:
         rows = rows.filter(is_synthetic=False)
     if study is not None:
         rows = rows.filter(left_out(study, excluded_flags))
@@ -85,8 +88,11 @@ def metric_frame(
     return frame
 
 
-def _drop_bot_pairs(rows: QuerySet[Conversation], run: SelfPlayRun | None) -> QuerySet[Conversation]:
-    return rows if run is None else rows.filter(selfplay__partner_bot_id="")
+def _drop_bot_pairs(
+    rows: QuerySet[Conversation], run: SelfPlayRun | None, participant: str = ""
+) -> QuerySet[Conversation]:
+    partner = PARTICIPANT + participant if participant else ""
+    return rows if run is None else rows.filter(selfplay__partner_bot_id=partner)
 
 
 def rated_frame(

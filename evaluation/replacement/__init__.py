@@ -1,0 +1,1 @@
+"""Verdict on whether a metric, a judge or simulated participants can replace people."""

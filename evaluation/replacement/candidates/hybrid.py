@@ -1,0 +1,23 @@
+"""The hybrid metric, by preset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from evaluation.hybrid.features import PRESETS
+from evaluation.replacement.candidate import Candidate, ReplacementData, register_candidate
+
+
+@register_candidate
+class HybridCandidates:
+    """Hybrid metrics of chats with people."""
+
+    name = "hybrid"
+    title = "Hybrid metric"
+    absent = "Compute the metrics of the study."
+
+    def candidates(self, data: ReplacementData) -> Iterable[Candidate]:
+        for preset in PRESETS.values():
+            yield Candidate(
+                self.name, preset.name, f"Hybrid metric, {preset.name}", preset.name, preset.features, data.chats
+            )

@@ -1,0 +1,36 @@
+"""Simulated participants, one candidate each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from evaluation.findings import Reason
+from evaluation.hybrid.features import preset_get
+from evaluation.replacement.candidate import Candidate, ReplacementData, register_candidate
+from evaluation.simulation.realism.verdict import MAIN_FIT
+
+WITHIN = Reason(
+    "simulated_within", "its messages replace those of people in stored chats, so the bots never answered it"
+)
+
+
+@register_candidate
+class SimulatedCandidates:
+    """The main hybrid metric, applied to chats with a simulated participant."""
+
+    name = "simulated"
+    title = "Simulated participants"
+    absent = "Simulate participants who chat with the bots of the study."
+
+    def candidates(self, data: ReplacementData) -> Iterable[Candidate]:
+        for participant, chats in data.simulated.items():
+            yield Candidate(
+                self.name,
+                participant,
+                f"Simulated participants, {participant}",
+                MAIN_FIT,
+                preset_get(MAIN_FIT).features,
+                data.chats,
+                elsewhere=chats,
+                reason=WITHIN if participant in data.within else None,
+            )

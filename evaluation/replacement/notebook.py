@@ -1,0 +1,111 @@
+"""`confab.can_replace`: candidates for people's place on a study in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from chatbots.text import quote
+from evaluation.agreement.judges.gold import gold_of_chats
+from evaluation.agreement.judges.scoring import score_gold
+from evaluation.data.ratings import Ratings
+from evaluation.data.study import Study, rated
+from evaluation.hybrid.features import LENGTHS
+from evaluation.hybrid.notebook import feature_table, metrics_with
+from evaluation.metrics.judge import JudgeMetric
+from evaluation.metrics.registry import metric_get
+from evaluation.replacement.candidate import ReplacementData
+from evaluation.replacement.compare import OWN_TURN_COLUMNS, compare_candidates
+from evaluation.replacement.result import ReplacementResult
+from evaluation.simulation.realism.prediction import FEATURES
+
+Scores = Mapping[str, Mapping[str, float]]
+
+
+def can_replace(
+    study: Study,
+    *,
+    target: str | Sequence[str] | None = None,
+    margin: float | None = None,
+    selfplay: Study | None = None,
+    simulated: Study | Sequence[Study] = (),
+    judges: Sequence[JudgeMetric | str] = (),
+    scores: Scores | None = None,
+    bot_scores: Scores | None = None,
+    seed: int = 0,
+) -> ReplacementResult:
+    """Ask whether metrics, judges, simulations or other scores can replace a study's participants.
+
+    Required metrics are computed, and judges score every chat.
+
+    Args:
+        target: question, or several for their mean; None: the question that bots are ranked by.
+        margin: largest difference from people's values that does not matter, in points; None: a tenth of the scale, if
+            known.
+        selfplay: self-play of the bots.
+        simulated: chats of simulated participants, each the output of `confab.simulate`.
+        judges: judges, or their names in `metrics.yaml`.
+        scores, bot_scores: scores from elsewhere by name and conversation, or by name and bot.
+        seed: seed of the permutations.
+
+    Raises:
+        ValueError: there are no ratings, the margin is not above 0, a name is not a judge, or scores are of
+            conversations or bots that the study does not have.
+    """
+    ratings = rated(study)
+    if target is not None:
+        ratings = ratings.only(target)
+    metrics = metrics_with([*FEATURES, *OWN_TURN_COLUMNS, *LENGTHS])
+    simulations = [simulated] if isinstance(simulated, Study) else list(simulated)
+    chats = feature_table(study, metrics)
+    people = {dialogue.conversation.id: dialogue.get_person() or None for dialogue in study.dialogues}
+    chats = chats.assign(participant=chats["conversation"].map(people))
+    names = set(chats["conversation"].astype(str))
+    _check_known(scores or {}, names, "conversation")
+    _check_known(bot_scores or {}, set(study.bots), "bot")
+    data = ReplacementData(
+        ratings=ratings,
+        chats=chats,
+        selfplay=None if selfplay is None else feature_table(selfplay, metrics),
+        simulated={simulation.name: feature_table(simulation, metrics) for simulation in simulations},
+        within=frozenset(simulation.name for simulation in simulations if _is_within(simulation, names)),
+        judges=_judge_scores(study, ratings, judges),
+        imported=scores or {},
+        imported_bots=bot_scores or {},
+    )
+    return compare_candidates(data, margin=margin, seed=seed)
+
+
+def _is_within(simulation: Study, names: set[str]) -> bool:
+    """Return True if most simulated chats carry the id of a chat with people."""
+    shared = sum(dialogue.conversation.id in names for dialogue in simulation.dialogues)
+    return 2 * shared > len(simulation)
+
+
+def _judge_scores(study: Study, ratings: Ratings, judges: Sequence[JudgeMetric | str]) -> dict[str, dict[str, float]]:
+    """Return the scores of every chat by each judge's title."""
+    metrics = [metric_get(judge) if isinstance(judge, str) else judge for judge in judges]
+    others = [metric.name for metric in metrics if not isinstance(metric, JudgeMetric)]
+    if others:
+        raise ValueError(f"{others[0]} is not a metric of kind judge")
+    if not metrics:
+        return {}
+    bots = {dialogue.conversation: dialogue.bot for dialogue in study.dialogues}
+    gold = gold_of_chats(ratings, bots, name=study.name)
+    scored = [score_gold(metric, gold, repeats=1) for metric in metrics if isinstance(metric, JudgeMetric)]
+    return {
+        judge.title: {
+            key: float(score) for key, score in zip(gold.keys, judge.first, strict=True) if np.isfinite(score)
+        }
+        for judge in scored
+    }
+
+
+def _check_known(scores: Scores, names: set[str], noun: str) -> None:
+    for name, by_name in scores.items():
+        if not set(by_name) & names:
+            raise ValueError(
+                f"scores of {quote(name)} have no {noun} of the study; theirs begin with "
+                f"{quote(next(iter(by_name), ''))}, the study's with {quote(min(names, default=''))}"
+            )
