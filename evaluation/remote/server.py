@@ -121,6 +121,10 @@ class Studies(Jobs):
         """Return a study's human evaluation datasheet."""
         return dict(self._get(f"/studies/{key}/datasheet"))
 
+    def plan(self, key: str) -> dict[str, Any]:
+        """Return the plan that was stored when a study opened, with later changes."""
+        return dict(self._get(f"/studies/{key}/plan"))
+
     def datasheet_file(self, key: str, path: str | Path) -> Path:
         """Write a study's human evaluation datasheet to a file, as Markdown."""
         return self._download(f"/studies/{key}/datasheet.md", Path(path), {})

@@ -349,6 +349,28 @@ class SheetAnswerOut(Schema):
     to_be_answered: bool
 
 
+class DeviationOut(Schema):
+    """Part of a plan that changed after the study had opened."""
+
+    part: str
+    before: str
+    after: str
+    stored_at: datetime
+
+
+class PlanOut(Schema):
+    """Plan of a study as it was when it opened.
+
+    `digest` is the SHA-256 of `plan.json` in the data package.
+    """
+
+    digest: str
+    stored_at: datetime
+    n_participants: int
+    document: dict[str, Any]
+    deviations: list[DeviationOut]
+
+
 class DatasheetOut(Schema):
     """Human evaluation datasheet of a study."""
 

@@ -87,7 +87,7 @@ def _action(key: str, title: str, **parameters: ParameterType) -> AuditAction:
 
 _FILES = (
     *("audit_log", "benchmark", "datasheet", "fit", "items", "judges", "links", "mturk", "mturk_results", "report"),
-    *("scores", "simulated_file", "study_file"),
+    *("plan", "scores", "simulated_file", "study_file"),
 )
 _PRIVATE_PAGES = ("admin", "message_recipients", "participants")
 _OPTIONS: dict[str, ParameterType] = {

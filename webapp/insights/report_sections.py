@@ -24,6 +24,7 @@ from webapp.insights.narrative.methods import methods_section, pair_methods_sect
 from webapp.insights.narrative.models import models_section
 from webapp.insights.narrative.pairs import pairs_section, protocols_section
 from webapp.insights.narrative.phrases import Section
+from webapp.insights.narrative.plan import plan_section
 from webapp.insights.narrative.raters import raters_section
 from webapp.insights.narrative.realism import realism_section
 from webapp.insights.narrative.replacement import replacement_section
@@ -101,6 +102,8 @@ def report_steps(frame: StudyFrame, result: ResultOf, *, formula: bool = False) 
     yield step("correlations")
     if result("powered").by:
         yield step("powered")
+    if not frame.study.is_imported:
+        yield ReportStep("plan", lambda: plan_section(frame))
     yield ReportStep("methods", lambda: methods_section(frame))
 
 
@@ -182,5 +185,10 @@ def pair_report(study: Study, *, include_synthetic: bool = False, without: Seque
         frame,
         [*section.lead[:2], *section.points, *section.lead[2:], *section.methods],
         headlines_of_pairs(results),
-        [section, *([together] if together else []), pair_methods_section(frame)],
+        [
+            section,
+            *([together] if together else []),
+            *([] if study.is_imported else [plan_section(frame)]),
+            pair_methods_section(frame),
+        ],
     )

@@ -24,6 +24,7 @@ from webapp.core.audit_trail import ITEMS_ADD, STUDY_ARCHIVE, STUDY_CHANGE, STUD
 from webapp.core.clock import database_now
 from webapp.studies.attention_checks import answers_beyond
 from webapp.studies.models import ClosedBy, Item, Participant, Study
+from webapp.studies.plans import plan_freeze
 from webapp.studies.privacy import erasure_counts, erasure_kinds, participants_erase, studies_gone
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rubrics import post_task_questions, rubric_create, scales_of
@@ -93,6 +94,7 @@ def demo_paper_study_ensure() -> Study:
             record(STUDY_CHANGE, study, before=study.state, state=Study.State.COLLECTING)
             study.state = Study.State.COLLECTING
             study.save(update_fields=["state", "updated_at"])
+            plan_freeze(study=study)
     return study
 
 

@@ -413,6 +413,23 @@ class Closing(InputModel):
         return timezone.make_aware(datetime.combine(after, datetime.min.time()))
 
 
+class Planning(InputModel):
+    """What the researchers expect, stored with the plan when the study opens."""
+
+    hypotheses: LongText = Field(
+        default="",
+        title="Hypotheses",
+        description="One per line, such as “Bot A is rated higher than bot B”. The report shows them next to the "
+        "results. Participants never see them. Optional.",
+    )
+    exclusions: LongText = Field(
+        default="",
+        title="Exclusions",
+        description="Whose data will be left out, and why, besides those who fail the study’s checks. One per line. "
+        "Participants never see it. Optional.",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class CheckList:
     """List of checks in a study's settings.
@@ -475,6 +492,7 @@ class StudyValues(InputModel):
     recruitment: RecruitmentValues = RecruitmentValues()
     quotas: Quotas = Quotas()
     closing: Closing = Closing()
+    planning: Planning = Planning()
     assignment: Assignment = Assignment()
     rights: Rights = Rights()
     conditions: Conditions = Conditions()
@@ -562,6 +580,7 @@ SECTIONS: dict[str, type[InputModel]] = {
     "recruitment": RecruitmentValues,
     "quotas": Quotas,
     "closing": Closing,
+    "planning": Planning,
     "assignment": Assignment,
     "rights": Rights,
     "conditions": Conditions,

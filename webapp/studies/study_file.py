@@ -53,7 +53,17 @@ from webapp.studies.validation.sections import SECTION_VALIDATORS, as_mistakes, 
 FORMAT = 1
 MOST_INLINE = 20
 """Maximum number of items written into a study's file; more get a separate file."""
-_OF_EVERY_STUDY = ("texts", "comfort", "asking", "checking", "recruitment", "quotas", "closing", "assignment")
+_OF_EVERY_STUDY = (
+    "texts",
+    "comfort",
+    "asking",
+    "checking",
+    "recruitment",
+    "quotas",
+    "closing",
+    "planning",
+    "assignment",
+)
 _NEEDED = {"", "confab_study", "key", "protocol", "rule"}
 """Parts of a file without which nothing else can be validated."""
 _HEAD = (

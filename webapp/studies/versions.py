@@ -29,6 +29,7 @@ from webapp.core.project_scope import active_project
 from webapp.studies.items import question_item_ensure
 from webapp.studies.languages import translate_values
 from webapp.studies.models import Rubric, Study, StudyVersion
+from webapp.studies.plans import plan_freeze
 from webapp.studies.protocols.base import protocol_asks, protocols
 from webapp.studies.questions import Question, translate_questions
 from webapp.studies.ready_made import DEFAULT_QUESTIONS
@@ -343,6 +344,7 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = No
         if study.version_id != version.pk:
             Study.objects.filter(pk=study.pk).update(version=version)
         study.version = version
+        plan_freeze(study=study)
         _record_change(before, current, study)
     return study
 

@@ -36,6 +36,7 @@ from webapp.transfer.datasheet_questions import QUESTIONS, SECTIONS, VERSION, Da
 from webapp.transfer.exporters.base import ExportOptions
 from webapp.transfer.exporters.participants import participants_included
 from webapp.transfer.import_mappings import imported_files
+from webapp.transfer.llm_answers import llm_answers
 from webapp.transfer.redaction.review import summarise_redaction
 
 TO_BE_ANSWERED = "To be completed by the researchers"
@@ -86,8 +87,10 @@ def datasheet_of(study: Study) -> list[Entry]:
     agreement, self_agreement = _agreement(study), _own_agreement(study)
     stored_answers: dict[str, str] = {key_now(key): words for key, words in study.datasheet.items()}
     entries = []
+    of_models = llm_answers(study)
+    of_study |= of_models or {}
     for question in QUESTIONS:
-        if not question.each:
+        if not question.each and (of_models is not None or question.section != "L"):
             study_answer = of_study.get(question.number, "")
             entries.append(Entry(question, "", study_answer, stored_answers.get(question.number, "")))
     for scale in scales:
@@ -422,7 +425,8 @@ def datasheet_md(study: Study, entries: Sequence[Entry]) -> str:
     parts = [
         f"# Human evaluation datasheet: {study.name}\n",
         f"Based on HEDS {VERSION} (Belz and Thomson, 2025), shortened and reworded by Confab; the numbering is that "
-        f"of the datasheet. {n_open} of {len(entries)} questions remain for the researchers.\n",
+        "of the datasheet. Section L, on language models, follows Baltes et al. (2025).\n",
+        f"{n_open} of {len(entries)} questions remain for the researchers.\n",
     ]
     for (section, criterion), section_entries in groupby(
         entries, key=lambda question_entry: (question_entry.question.section, question_entry.criterion)

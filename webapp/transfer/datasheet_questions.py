@@ -2,6 +2,8 @@
 
 A. Belz and C. Thomson (2025): HEDS 3.0: The Human Evaluation Data Sheet Version 3.0. GEM 2025. Its form is at
 nlp-heds.github.io. Version 2.0 (A. Shimorina and A. Belz, 2022, HumEval) combined several of them.
+
+The section L is not part of HEDS; `llm_answers` names its source.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ SECTIONS = {
     "4.2": "Mode of evaluation",
     "4.3": "Response elicitation",
     "5": "Ethics",
+    "L": "Language models (Baltes et al., 2025)",
 }
 
 
@@ -111,6 +114,19 @@ QUESTIONS = (
     _people("5.2", "Personal data in outputs or answers, and their handling"),
     _people("5.3", "Special-category data (such as health or beliefs), and their handling"),
     _people("5.4", "Impact assessments"),
+    DatasheetQuestion("L.1", "Language models used, with the role of each"),
+    DatasheetQuestion("L.2.1", "Exact model and version of each"),
+    DatasheetQuestion("L.2.2", "Parameters of each"),
+    DatasheetQuestion("L.2.3", "Dates of use"),
+    _people("L.2.4", "Fine-tuning and other customisation"),
+    DatasheetQuestion("L.3.1", "Parts of the system besides the models"),
+    DatasheetQuestion("L.3.2", "Prompts, in full"),
+    _people("L.3.3", "Development of the prompts"),
+    DatasheetQuestion("L.4", "Logs of the interactions"),
+    _people("L.5", "Baselines, benchmarks and metrics, and why they are suitable"),
+    _people("L.6", "Open model as a baseline, or the reason for none"),
+    DatasheetQuestion("L.7", "Validation of the models' output by people"),
+    _people("L.8", "Limitations due to the models, and their mitigation"),
 )
 
 

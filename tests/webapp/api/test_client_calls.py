@@ -66,6 +66,7 @@ METHODS: dict[str, Callable[[Server, Path], Any]] = {
     "overview": lambda lab, to: lab.overview("k"),
     "package": lambda lab, to: lab.package("k", to / "got"),
     "pairs": lambda lab, to: lab.pairs("k"),
+    "plan": lambda lab, to: lab.plan("k"),
     "rehearsal_start": lambda lab, to: lab.rehearse("k"),
     "realism": lambda lab, to: lab.realism("k", 3),
     "report": lambda lab, to: lab.report("k"),

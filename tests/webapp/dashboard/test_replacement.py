@@ -125,7 +125,7 @@ def test_numbers_lead_to_the_chats_behind_them(staff: Client, study: Study) -> N
     table = next(named for named in page.context["verdict"].tables if named.id == "replacement-bots")
     bot = next(cell for cell in table.table.rows[0] if cell.href)
     assert staff.get(bot.href).status_code == 200
-    assert "bot=" in bot.href
+    assert f"bot:{bot.text}" in bot.href
 
 
 def test_the_page_is_the_entry_to_the_candidates(staff: Client, study: Study) -> None:

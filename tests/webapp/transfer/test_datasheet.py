@@ -1,6 +1,7 @@
 """The human evaluation datasheet: what the study answers, what people must, and what they did."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 from tests.builders import make_staff
 from tests.webapp.dashboard.test_pair_pages import make_compared
 from tests.webapp.transfer.test_package import opened, packed, study
+from webapp.bots.models import BotVersion
 from webapp.core.rights import Right
 from webapp.studies.models import Study
 from webapp.transfer.datasheet import datasheet_of
@@ -59,3 +61,26 @@ def test_what_people_answer_is_kept_shown_packed_and_read_back(study: Study, cli
     (tmp_path / "x.zip").write_bytes(packed(study))
     import_conversations(tmp_path / "x.zip", study_key="again")
     assert Study.objects.get(key="again").datasheet == study.datasheet
+
+
+def test_language_models_of_bots_are_described_with_prompt_parameters_and_dates(study: Study) -> None:
+    assert not any(number.startswith("L.") for number in said(study))
+    bot = study.conversations.select_related("bot").first().bot
+    BotVersion.objects.filter(pk=bot.pk).update(
+        title="Helper",
+        params={
+            "model": "acme-1-2026-05",
+            "system_prompt": "Be  brief.",
+            "temperature": 0.3,
+            "base_url": "https://a.example",
+        },
+    )
+    found = {number: words for number, words in said(study).items() if number.startswith("L.")}
+    assert "Helper: acme-1-2026-05" in found["L.2.1"]
+    assert "served by https://a.example" in found["L.2.1"]
+    assert found["L.2.2"] == "Helper: temperature 0.3."
+    assert re.fullmatch(r"Helper: \d{4}-\d\d-\d\d to \d{4}-\d\d-\d\d\.", found["L.2.3"])
+    assert found["L.3.2"] == "Helper: system_prompt: “Be brief.”."
+    assert found["L.7"] == "Ratings are by people; no model rated in their place."
+    open_numbers = {one.key for one in datasheet_of(study) if one.is_open and one.question.section == "L"}
+    assert open_numbers == {"L.2.4", "L.3.3", "L.5", "L.6", "L.8"}

@@ -33,7 +33,7 @@ from webapp.api.schemas import (
     file_described,
     table_line,
 )
-from webapp.api.schemas_study import DatasheetOut, ReportOut
+from webapp.api.schemas_study import DatasheetOut, PlanOut, ReportOut
 from webapp.core.audit_trail import DOWNLOAD, record
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
@@ -48,6 +48,7 @@ from webapp.results.formula_models import model_params
 from webapp.results.realism import realism_ask, realism_newest
 from webapp.results.refresh import refresh_flags
 from webapp.studies.models import Study
+from webapp.studies.plans import plan_deviations
 from webapp.studies.selectors import study_by_key
 from webapp.transfer.datasheet import datasheet_json, datasheet_md, datasheet_of
 from webapp.transfer.exporters.base import ExportOptions, exporter_list, exporters, table_of
@@ -330,6 +331,24 @@ def datasheet_text(request: HttpRequest, key: str) -> HttpResponse:
     text = datasheet_md(study, datasheet_of(study))
     record(DOWNLOAD, study, file="datasheet")
     return HttpResponse(text, content_type="text/markdown; charset=utf-8")
+
+
+@reports_router.get("/studies/{key}/plan", response={200: PlanOut, **FAILURES}, operation_id="plan")
+def plan(request: HttpRequest, key: str) -> Any:
+    """Return the plan that was stored when a study opened, with its digest and later changes."""
+    plans = list(study_by_key(key).plans.all())
+    if not plans:
+        raise Http404(f"{key} has no plan: it was never opened here")
+    return {
+        "digest": plans[0].digest,
+        "stored_at": plans[0].created_at,
+        "n_participants": plans[0].n_participants,
+        "document": plans[0].document,
+        "deviations": [
+            {"part": change.part, "before": change.before, "after": change.after, "stored_at": change.plan.created_at}
+            for change in plan_deviations(plans)
+        ],
+    }
 
 
 def _get_newest_report(study: Study, participant_filter: Counted, like: str, sections: str) -> tuple[Job, Document]:

@@ -227,7 +227,7 @@ FIELD_STEPS = {
 
 _HOMES = {
     **dict.fromkeys(("texts", "comfort", "rights"), "texts"),
-    **dict.fromkeys(("recruitment", "quotas", "closing", "assignment"), "pay"),
+    **dict.fromkeys(("recruitment", "quotas", "closing", "planning", "assignment"), "pay"),
     **dict.fromkeys(CHECK_SECTIONS, "checks"),
     "conditions": "conditions",
     "sittings": "sittings",

@@ -80,7 +80,7 @@ def slower_bots(study: Study) -> list[Slower]:
     return slower
 
 
-_STEP_OF_SECTION = {"texts": "texts", "recruitment": "pay", "quotas": "pay", "closing": "pay"}
+_STEP_OF_SECTION = {"texts": "texts", "recruitment": "pay", "quotas": "pay", "closing": "pay", "planning": "pay"}
 _STEP_OF_FIELD = {"questions": "questions", "rubric": "questions"}
 
 

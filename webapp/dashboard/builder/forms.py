@@ -321,6 +321,7 @@ SECTION_TITLES = {
     "picking": "Picks",
     "quotas": "Limits",
     "closing": "Closing rules",
+    "planning": "Hypotheses and exclusions",
     "assignment": "Assignment of chatbots",
     "rights": "Withdrawal and retention",
 }

@@ -101,6 +101,7 @@ class PayStep(BuildStep):
             ("numbers", numbers),
             ("Link parameters and admission", _rest(recruitment, shown_names)),
             (section_title("closing"), _closing_fields()),
+            (section_title("planning"), section_fields("planning")),
             (section_title("quotas"), _rest(quotas, shown_names)),
             (section_title("assignment"), {"rule": _rule_field(plan), **_rest(assignment, shown_names)}),
         ]

@@ -29,6 +29,7 @@ from webapp.jobs.services.jobs import jobs_settle
 from webapp.results.refresh import refresh_flags
 from webapp.studies.lifecycle import MOST_DATASHEET_CHARS
 from webapp.studies.models import Study
+from webapp.studies.plans import plan_json
 from webapp.transfer.datasheet import datasheet_json, datasheet_md, datasheet_of
 from webapp.transfer.datasheet_questions import SECTIONS
 from webapp.transfer.exporters.base import (
@@ -243,6 +244,17 @@ def datasheet_file(study: Study, ending: str) -> HttpResponse:
     return HttpResponse(write(study, datasheet_of(study)), content_type=kind, headers=headers)
 
 
+def plan_file(study: Study) -> HttpResponse:
+    """Send the plan that was stored when the study opened; its bytes have the stored digest."""
+    plan = study.plans.first()
+    if plan is None:
+        raise Http404("No plan is stored: the study was never opened here.")
+    record(DOWNLOAD, study, file="plan")
+    response = HttpResponse(plan_json(plan.document), content_type="application/json")
+    response["Content-Disposition"] = f'attachment; filename="{study.key}-plan.json"'
+    return response
+
+
 def datasheet_section(request: HttpRequest, study: Study) -> dict[str, Any]:
     """Return the context of the section of the datasheet's questions."""
     entries = datasheet_of(study)
@@ -263,6 +275,7 @@ def datasheet_section(request: HttpRequest, study: Study) -> dict[str, Any]:
         ],
         "n_open": sum(entry.is_open for entry in entries),
         "n": len(entries),
+        "plan": study.plans.first(),
         "may_answer": may(request.user, Right.ADMINISTER),
         "most_chars": MOST_DATASHEET_CHARS,
     }

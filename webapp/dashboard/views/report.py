@@ -33,6 +33,7 @@ from webapp.dashboard.views.export import (
     export_form,
     export_section,
     package_section,
+    plan_file,
     search_error,
     send_file,
 )
@@ -314,6 +315,8 @@ def datasheet(request: HttpRequest, study: Study) -> HttpResponseBase:
         answers = {entry.key: request.POST[entry.key] for entry in datasheet_of(study) if entry.key in request.POST}
         datasheet_store(study=study, answers=answers)
         messages.success(request, "Your answers have been saved in the datasheet.")
+    elif request.GET.get("format") == "plan":
+        return plan_file(study)
     elif (ending := request.GET.get("format", "")) in ("md", "json"):
         return datasheet_file(study, ending)
     return redirect(report_address(request, study, "datasheet"))

@@ -181,6 +181,27 @@ class Study(TimeStamped, OfProject):
         return self.version.rubric_id
 
 
+class StudyPlan(models.Model):
+    """Plan of a study as it was when the study opened, or after a later change.
+
+    Rows never change; the first one is the plan, and the later ones are deviations from it.
+    """
+
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="plans")
+    number = models.PositiveIntegerField()
+    document = models.JSONField(help_text=_("The plan, as in `plan.json`."))
+    digest = models.CharField(max_length=64, help_text=_("SHA-256 of the bytes of `plan.json`."))
+    n_participants = models.PositiveIntegerField(help_text=_("People who had started by then."))
+    created_at = DatabaseTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["number"]
+        constraints = [models.UniqueConstraint(fields=["study", "number"], name="study_plan_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.study_id} {self.number}"
+
+
 class ConsentText(models.Model):
     """Exact texts that participants agreed to.
 

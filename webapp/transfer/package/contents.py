@@ -10,6 +10,7 @@ from webapp.conversations.images import image_files
 from webapp.core.rights import Right
 from webapp.jobs.selectors.metrics import language_name, languages_named, study_languages
 from webapp.studies.models import Study
+from webapp.studies.plans import plan_json
 from webapp.studies.protocols.base import protocols
 from webapp.studies.rubrics import post_task_questions
 from webapp.transfer.datasheet import datasheet_json, datasheet_md, datasheet_of
@@ -361,7 +362,8 @@ def _files(study: Study, options: ExportOptions, tables_left_out: Mapping[str, s
         "`codebook.csv` and `codebook.json` describe every column: type, unit, labels of its values, direction, "
         "reasons for empty cells, and the question and version it belongs to. `study/` contains the study file of "
         "every version used; `texts/` the texts that participants agreed to; `heds.md` and `heds.json` the human "
-        "evaluation datasheet; `versions.json` the software that produced the data; `SHA256SUMS` the digests of all "
+        "evaluation datasheet; `plan.json` the plan when the study opened, and `plan-2.json` … later changes "
+        "of it; `versions.json` the software that produced the data; `SHA256SUMS` the digests of all "
         f"files (check with `sha256sum --check SHA256SUMS`, or with `confab verify` and the zip). {omissions_text}"
     ).strip()
 
@@ -467,6 +469,8 @@ def _package_files(
     yield File.from_text("load.py", load_py(written))
     yield File.from_text("load.R", load_r(written))
     yield File.from_text("load.sps", load_sps(written))
+    for plan in study.plans.all():
+        yield File.from_text("plan.json" if plan.number == 1 else f"plan-{plan.number}.json", plan_json(plan.document))
     entries = datasheet_of(study)
     yield File.from_text("heds.md", datasheet_md(study, entries))
     yield File.from_text("heds.json", datasheet_json(study, entries))
