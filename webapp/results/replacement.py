@@ -42,7 +42,7 @@ def study_replacement(data: StudyData, run: SelfPlayRun | None = None) -> Replac
     return compare_candidates(
         ReplacementData(
             data.ratings,
-            data.metrics.reset_index(),
+            data.metrics.copy().reset_index(),  # the copy is not fragmented
             selfplay=None if selfplay is None else selfplay[selfplay["bot"].isin(bots)],
             simulated=simulated,
             within=frozenset(simulated) if data.study.is_imported else frozenset(),

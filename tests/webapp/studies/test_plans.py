@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from django.core.management import call_command
 from django.db import IntegrityError, transaction
-from django.test import Client
 from django.urls import reverse
 
-from tests.builders import make_conversation, make_participant, make_rating, make_study
+from tests.builders import make_conversation, make_participant, make_rating, make_study, signed_in
 from tests.webapp.dashboard.analysis.test_one_result import text_of
+from webapp.core.rights import Right
 from webapp.insights.narrative.phrases import Section
 from webapp.insights.narrative.plan import plan_section
 from webapp.results.study_data import study_data, study_frame
@@ -82,7 +82,7 @@ def rated_section(study: Study) -> Section:
     return plan_section(study_frame(data.study, data.facts))
 
 
-def test_the_report_shows_planned_next_to_done_and_each_change(staff: Client, draft: Study) -> None:
+def test_the_report_shows_planned_next_to_done_and_each_change(draft: Study) -> None:
     study = study_edit(study=opened(draft), smallest_difference=0.2)
     section = rated_section(study)
     assert section.lead[0] == "The plan was changed after the study had opened: margin."
@@ -95,7 +95,7 @@ def test_the_report_shows_planned_next_to_done_and_each_change(staff: Client, dr
     assert planned["Hypotheses"][0] == "Parrot is rated higher than Eliza.; Votes agree with ratings."
     [change] = section.tables[1].table.rows
     assert [cell.text for cell in change[:3]] == ["Margin: smallest difference of interest", "0.5", "0.2"]
-    sent = staff.get(f"{reverse('dashboard:study_datasheet', args=[study.key])}?format=plan")
+    sent = signed_in(Right.READ).get(f"{reverse('dashboard:study_datasheet', args=[study.key])}?format=plan")
     assert json.loads(sent.content)["smallest_difference"] == 0.5
     assert hashlib.sha256(sent.content).hexdigest() == study.plans.first().digest
 
@@ -122,5 +122,8 @@ def test_the_package_has_the_plan_with_its_digest_and_later_ones(draft: Study) -
     assert json.loads(zipped.read("plan-2.json"))["smallest_difference"] == 0.2
 
 
-def test_a_study_that_was_never_opened_has_no_plan_to_download(staff: Client, draft: Study) -> None:
-    assert staff.get(f"{reverse('dashboard:study_datasheet', args=[draft.key])}?format=plan").status_code == 404
+def test_a_study_that_was_never_opened_has_no_plan_to_download(draft: Study) -> None:
+    assert (
+        signed_in(Right.READ).get(f"{reverse('dashboard:study_datasheet', args=[draft.key])}?format=plan").status_code
+        == 404
+    )
