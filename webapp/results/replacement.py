@@ -11,7 +11,8 @@ from evaluation.replacement.compare import compare_candidates
 from evaluation.replacement.result import ReplacementResult
 from webapp.conversations.selectors import conversations_for_metrics
 from webapp.jobs.models import Job, SelfPlayRun, State
-from webapp.jobs.selectors.analysis_tables import metric_frame
+from webapp.jobs.selectors.analysis_tables import column_names, metric_frame
+from webapp.jobs.selectors.metrics import imported_metrics
 from webapp.jobs.selectors.selfplay import run_with_metrics
 from webapp.results.fingerprint import JUDGES_KIND
 from webapp.results.realism import FEWEST_PLAYED
@@ -47,9 +48,17 @@ def study_replacement(data: StudyData, run: SelfPlayRun | None = None) -> Replac
             simulated=simulated,
             within=frozenset(simulated) if data.study.is_imported else frozenset(),
             judges=_judge_scores(data),
+            imported=_imported_scores(data),
             imported_bots=data.bot_table.metrics,
         )
     )
+
+
+def _imported_scores(data: StudyData) -> dict[str, dict[str, float]]:
+    """Return the scores of chats that were imported from files, by title and conversation."""
+    frame = data.metrics
+    columns = {metric.title: column for metric in imported_metrics(data.study) for column in column_names([metric])}
+    return {title: frame[column].dropna().to_dict() for title, column in columns.items() if column in frame}
 
 
 def _simulated(study: Study) -> Iterator[tuple[str, pd.DataFrame]]:
