@@ -14,7 +14,7 @@ class ImportedCandidates:
 
     name = "imported"
     title = "Imported scores"
-    absent = "Upload a table of the bots with a column of scores."
+    absent = "Import a file of scores, or upload a table of the bots with a column of scores."
 
     def candidates(self, data: ReplacementData) -> Iterable[Candidate]:
         # A score per bot does not vary within bots, so a Gaussian process has no unit for it; least squares needs none.
