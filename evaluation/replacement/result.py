@@ -201,6 +201,11 @@ class ReplacementResult:
         return sorted(chosen, key=lambda verdict: -(verdict.worth.saved.value or 0.0))
 
     @property
+    def is_tested(self) -> bool:
+        """True if at least one candidate predicts bots; others only say what they lack."""
+        return any(verdict.ranking.n_bots for verdict in self.candidates)
+
+    @property
     def saving(self) -> CandidateVerdict | None:
         """Candidate that is shown to save most ratings; None without any."""
         shown = [verdict for verdict in self.candidates if verdict.worth.answer == "yes"]

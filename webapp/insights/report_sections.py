@@ -96,7 +96,7 @@ def report_steps(frame: StudyFrame, result: ResultOf, *, formula: bool = False) 
     compared = realism_newest(frame.study)
     if compared is not None:
         yield ReportStep("simulated", lambda: realism_section(compared[1], frame.bots, texts=False))
-    if result("replacement").candidates:
+    if result("replacement").is_tested:
         yield step("replacement")
     yield step("trajectories")
     yield step("correlations")

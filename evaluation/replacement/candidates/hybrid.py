@@ -18,6 +18,9 @@ class HybridCandidates:
 
     def candidates(self, data: ReplacementData) -> Iterable[Candidate]:
         for preset in PRESETS.values():
+            columns = [name for name in preset.features if name in data.chats]
+            if not columns or not data.chats[columns].notna().any().any():
+                continue
             yield Candidate(
                 self.name, preset.name, f"Hybrid metric, {preset.name}", preset.name, preset.features, data.chats
             )
