@@ -55,7 +55,7 @@ class ReplacementData:
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class ReplacementCandidate:
     """A candidate for people's place, as the features from which bots are predicted.
 
     Attributes:
@@ -83,7 +83,7 @@ class Candidate:
     built_on: frozenset[str] = frozenset()
     reason: Reason | None = None
 
-    def without_built_on(self) -> Candidate:
+    def without_built_on(self) -> ReplacementCandidate:
         """Return the candidate without the chats that it was built on."""
         if not self.built_on:
             return self
@@ -103,7 +103,7 @@ class CandidateKind(Protocol):
     title: str
     absent: str
 
-    def candidates(self, data: ReplacementData) -> Iterable[Candidate]:
+    def candidates(self, data: ReplacementData) -> Iterable[ReplacementCandidate]:
         """Return the candidates that the data contain."""
         ...
 

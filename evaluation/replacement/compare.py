@@ -21,15 +21,15 @@ from evaluation.hybrid.fit import fit_hybrid
 from evaluation.hybrid.levels import predict_conversations
 from evaluation.hybrid.results import HybridResult
 from evaluation.number_format import percent
-from evaluation.replacement.candidate import Candidate, ReplacementData, candidate_kinds
+from evaluation.replacement.candidate import ReplacementCandidate, ReplacementData, candidate_kinds
 from evaluation.replacement.equality import NO_VALUES, compare_values, paired_differences, separate_differences
 from evaluation.replacement.ranking import BotPredictions, rank_bots
 from evaluation.replacement.ratings_worth import SCORES_BOTS, SCORES_ELSEWHERE, worth_of_scores
 from evaluation.replacement.result import (
     ALPHA,
+    BotRanking,
     CandidateVerdict,
     Equality,
-    Ranking,
     RatingsWorth,
     ReplacementResult,
     Settlement,
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 OWN_TURN_COLUMNS = ("words_bot", "question_bot", "sentiment_bot", "distinct_2_bot", "utterance_repetition_bot")
-"""What is known about the bots' own turns if they have no self-play."""
+"""Columns of the bots' own turns, for bots without self-play."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,7 +148,7 @@ def _own_turns(test: _Test) -> tuple[dict[str, float] | None, Literal["selfplay"
     return fold_predictions(result, test.rated(test.data.chats)), "chats"
 
 
-def _judge(test: _Test, candidate: Candidate, own_turns: dict[str, float] | None) -> CandidateVerdict:
+def _judge(test: _Test, candidate: ReplacementCandidate, own_turns: dict[str, float] | None) -> CandidateVerdict:
     """Answer the three questions for one candidate."""
     every = test.rated(candidate.chats)
     candidate = candidate.without_built_on()
@@ -165,7 +165,7 @@ def _judge(test: _Test, candidate: Candidate, own_turns: dict[str, float] | None
         settled_by = Settlement("metrics" if result.code == "not_measured" else "better_candidate")
         return CandidateVerdict(
             **names,
-            ranking=Ranking("not_known", reason=result, settled_by=settled_by),
+            ranking=BotRanking("not_known", reason=result, settled_by=settled_by),
             equality=Equality("not_known", reason=result, settled_by=settled_by),
             worth=RatingsWorth("not_known", reason=result, settled_by=settled_by),
         )
@@ -176,7 +176,7 @@ def _judge(test: _Test, candidate: Candidate, own_turns: dict[str, float] | None
     return _require_scores(verdict) if candidate.elsewhere is None else verdict
 
 
-def _predictions(result: HybridResult, candidate: Candidate, rated: pd.DataFrame) -> BotPredictions:
+def _predictions(result: HybridResult, candidate: ReplacementCandidate, rated: pd.DataFrame) -> BotPredictions:
     human = {bot: bot_result.target for bot, bot_result in result.bots.items()}
     means = {bot: mean for bot, mean in human.items() if mean is not None}
     played = result.selfplay if candidate.elsewhere is not None else None
@@ -210,7 +210,7 @@ def _require_scores(verdict: CandidateVerdict) -> CandidateVerdict:
     )
 
 
-def _equality(test: _Test, candidate: Candidate, result: HybridResult) -> Equality:
+def _equality(test: _Test, candidate: ReplacementCandidate, result: HybridResult) -> Equality:
     ratings, fit = test.ratings, replace(result.fit, intercept="fold")
     values, chats = ratings.values(), ratings.conversation.astype(str)
     if candidate.elsewhere is None:
@@ -227,14 +227,14 @@ def _equality(test: _Test, candidate: Candidate, result: HybridResult) -> Equali
     return compare_values(differences, test.margin)
 
 
-def _scores_of(ratings: Ratings, candidate: Candidate, result: HybridResult) -> np.ndarray:
+def _scores_of(ratings: Ratings, candidate: ReplacementCandidate, result: HybridResult) -> np.ndarray:
     """Return (k,) values of the rated chats by the fold without their bot."""
     predicted = predict_conversations(replace(result.fit, intercept="fold"), candidate.chats)
     by_chat = dict(zip(candidate.chats["conversation"].astype(str), predicted.tolist(), strict=True))
     return np.array([by_chat.get(chat, np.nan) for chat in ratings.conversation.astype(str).tolist()])
 
 
-def _worth(test: _Test, candidate: Candidate, result: HybridResult) -> RatingsWorth:
+def _worth(test: _Test, candidate: ReplacementCandidate, result: HybridResult) -> RatingsWorth:
     ratings = test.ratings
     n = int(np.isfinite(ratings.values()).sum())
     if candidate.elsewhere is not None or not candidate.scores_chats:

@@ -18,7 +18,7 @@ from evaluation.hybrid.bot_level import BotLevel, OrderedPairs
 from evaluation.hybrid.rivals import LENGTH_RIVALS, LOST_DEGREES, ErrorRatio, Rival, error_ratio
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import pluralise
-from evaluation.replacement.result import ALPHA, Ranking, RivalErrors, Settlement
+from evaluation.replacement.result import ALPHA, BotRanking, RivalErrors, Settlement
 from evaluation.stats.effect_sizes import Effect
 
 OWN_TURNS = "own_turns"
@@ -49,7 +49,7 @@ class BotPredictions:
     rivals: Mapping[str, Rival]
 
 
-def rank_bots(predictions: BotPredictions, own_turns: Mapping[str, float] | None, *, is_own_turns: bool) -> Ranking:
+def rank_bots(predictions: BotPredictions, own_turns: Mapping[str, float] | None, *, is_own_turns: bool) -> BotRanking:
     """Answer the question for one candidate, before correction over candidates.
 
     Args:
@@ -76,7 +76,7 @@ def rank_bots(predictions: BotPredictions, own_turns: Mapping[str, float] | None
     is_weak = r is not None and r < WEAK_R and correlation.high is not None and correlation.high < WEAK_R
     p_worse = min((_p_worse(rival) for rival in rivals), default=1.0) * max(len(rivals), 1)
     is_refuted = n_bots >= FEW_BOTS and (is_weak or p_worse <= ALPHA)
-    return Ranking(
+    return BotRanking(
         answer="no" if is_refuted else "not_known",
         r=Effect(r, correlation.low, correlation.high, correlation.reason),
         null95=predictions.level.null95,

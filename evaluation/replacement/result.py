@@ -52,8 +52,8 @@ class RivalErrors:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
-    """Whether a candidate ranks bots as people do.
+class BotRanking:
+    """Order of bots by a candidate, compared with that of people.
 
     Attributes:
         r: Pearson's r over bots, each predicted without its own ratings.
@@ -98,7 +98,7 @@ class BotDifference:
 
 @dataclass(frozen=True, slots=True)
 class Equality:
-    """Whether the values of a candidate are within the margin of people's, for every bot.
+    """Comparison of a candidate's values with people's, for every bot.
 
     Attributes:
         bots: differences, the largest first.
@@ -120,7 +120,7 @@ class Equality:
 
 @dataclass(frozen=True, slots=True)
 class RatingsWorth:
-    """How many ratings a candidate is worth, by prediction-powered inference (PPI++).
+    """Number of ratings that a candidate is worth, by prediction-powered inference (PPI++).
 
     Attributes:
         n: ratings so far; n_unrated: unrated chats with a score.
@@ -153,7 +153,7 @@ class CandidateVerdict:
     kind: str
     name: str
     title: str
-    ranking: Ranking
+    ranking: BotRanking
     equality: Equality
     worth: RatingsWorth
     share_scored: float = 0.0

@@ -414,7 +414,7 @@ class Closing(InputModel):
 
 
 class Planning(InputModel):
-    """What the researchers expect, stored with the plan when the study opens."""
+    """Expectations of the researchers, stored with the plan when the study opens."""
 
     hypotheses: LongText = Field(
         default="",

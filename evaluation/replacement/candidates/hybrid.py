@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from evaluation.hybrid.features import PRESETS
-from evaluation.replacement.candidate import Candidate, ReplacementData, register_candidate
+from evaluation.replacement.candidate import ReplacementCandidate, ReplacementData, register_candidate
 
 
 @register_candidate
@@ -16,11 +16,11 @@ class HybridCandidates:
     title = "Hybrid metric"
     absent = "Compute the metrics of the study."
 
-    def candidates(self, data: ReplacementData) -> Iterable[Candidate]:
+    def candidates(self, data: ReplacementData) -> Iterable[ReplacementCandidate]:
         for preset in PRESETS.values():
             columns = [name for name in preset.features if name in data.chats]
             if not columns or not data.chats[columns].notna().any().any():
                 continue
-            yield Candidate(
+            yield ReplacementCandidate(
                 self.name, preset.name, f"Hybrid metric, {preset.name}", preset.name, preset.features, data.chats
             )

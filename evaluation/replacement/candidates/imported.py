@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from evaluation.replacement.candidate import SCORE, Candidate, ReplacementData, register_candidate
+from evaluation.replacement.candidate import SCORE, ReplacementCandidate, ReplacementData, register_candidate
 from evaluation.simulation.realism.verdict import MAIN_FIT
 
 
@@ -16,12 +16,12 @@ class ImportedCandidates:
     title = "Imported scores"
     absent = "Import a file of scores, or upload a table of the bots with a column of scores."
 
-    def candidates(self, data: ReplacementData) -> Iterable[Candidate]:
+    def candidates(self, data: ReplacementData) -> Iterable[ReplacementCandidate]:
         # A score per bot does not vary within bots, so a Gaussian process has no unit for it; least squares needs none.
         sources = (("conversation", data.imported, MAIN_FIT), ("bot", data.imported_bots, "paper"))
         for by, columns, preset in sources:
             for name, scores in columns.items():
-                yield Candidate(
+                yield ReplacementCandidate(
                     self.name,
                     name,
                     f"Imported scores, {name}",

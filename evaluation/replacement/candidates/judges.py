@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from evaluation.replacement.candidate import SCORE, Candidate, ReplacementData, register_candidate
+from evaluation.replacement.candidate import SCORE, ReplacementCandidate, ReplacementData, register_candidate
 from evaluation.simulation.realism.verdict import MAIN_FIT
 
 
@@ -18,9 +18,9 @@ class JudgeCandidates:
     title = "Judge"
     absent = "Compare a judge with the ratings of the study."
 
-    def candidates(self, data: ReplacementData) -> Iterable[Candidate]:
+    def candidates(self, data: ReplacementData) -> Iterable[ReplacementCandidate]:
         for judge, scores in data.judges.items():
-            yield Candidate(
+            yield ReplacementCandidate(
                 self.name,
                 judge,
                 f"Judge, {judge}",
@@ -39,13 +39,13 @@ class PanelCandidates:
     title = "Panel of judges"
     absent = "Compare two or more judges with the ratings of the study."
 
-    def candidates(self, data: ReplacementData) -> Iterable[Candidate]:
+    def candidates(self, data: ReplacementData) -> Iterable[ReplacementCandidate]:
         if len(data.judges) < 2:
             return
         panel = list(data.judges.values())
         common = set.intersection(*(set(scores) for scores in panel))
         scores = {chat: float(np.mean([judge[chat] for judge in panel])) for chat in common}
-        yield Candidate(
+        yield ReplacementCandidate(
             self.name,
             "mean",
             f"Panel of {len(panel)} judges, mean",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from evaluation.hybrid.features import preset_get
-from evaluation.replacement.candidate import Candidate, ReplacementData, register_candidate
+from evaluation.replacement.candidate import ReplacementCandidate, ReplacementData, register_candidate
 from evaluation.simulation.realism.verdict import MAIN_FIT
 
 
@@ -17,9 +17,9 @@ class SelfPlayCandidates:
     title = "Self-play"
     absent = "Start a self-play run with the bots of the study."
 
-    def candidates(self, data: ReplacementData) -> Iterable[Candidate]:
+    def candidates(self, data: ReplacementData) -> Iterable[ReplacementCandidate]:
         if data.selfplay is not None:
-            yield Candidate(
+            yield ReplacementCandidate(
                 self.name,
                 MAIN_FIT,
                 "Self-play",

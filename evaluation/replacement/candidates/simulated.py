@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from evaluation.findings import Reason
 from evaluation.hybrid.features import preset_get
-from evaluation.replacement.candidate import Candidate, ReplacementData, register_candidate
+from evaluation.replacement.candidate import ReplacementCandidate, ReplacementData, register_candidate
 from evaluation.simulation.realism.verdict import MAIN_FIT
 
 WITHIN = Reason(
@@ -22,9 +22,9 @@ class SimulatedCandidates:
     title = "Simulated participants"
     absent = "Simulate participants who chat with the bots of the study."
 
-    def candidates(self, data: ReplacementData) -> Iterable[Candidate]:
+    def candidates(self, data: ReplacementData) -> Iterable[ReplacementCandidate]:
         for participant, chats in data.simulated.items():
-            yield Candidate(
+            yield ReplacementCandidate(
                 self.name,
                 participant,
                 f"Simulated participants, {participant}",

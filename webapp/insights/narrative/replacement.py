@@ -14,9 +14,9 @@ from evaluation.replacement.result import (
     ALPHA,
     STANDINGS,
     Answer,
+    BotRanking,
     CandidateVerdict,
     Equality,
-    Ranking,
     RatingsWorth,
     ReplacementResult,
     RivalErrors,
@@ -88,7 +88,7 @@ def candidate_cards(frame: StudyFrame, result: ReplacementResult) -> list[Candid
     ]
 
 
-def _ranking(ranking: Ranking) -> AnsweredQuestion:
+def _ranking(ranking: BotRanking) -> AnsweredQuestion:
     r = ranking.r
     evidence = ""
     if r.value is not None:
@@ -236,7 +236,7 @@ def _table(frame: StudyFrame, result: ReplacementResult) -> NamedTable:
     )
 
 
-def _answer(part: Ranking | Equality | RatingsWorth) -> Cell:
+def _answer(part: BotRanking | Equality | RatingsWorth) -> Cell:
     return Cell(ANSWERS[part.answer], reason=reason_text(part.reason))
 
 
