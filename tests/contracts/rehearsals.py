@@ -11,7 +11,7 @@ import html
 import json
 import re
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -304,13 +304,13 @@ def cell_read(table: FileTable, row: int, column: ExportColumn) -> Any:
     return cell if table.name.endswith(".jsonl") or isinstance(cell, bool) else json.loads(cell)
 
 
-def tables_read_back(study: Study, folder: Path) -> None:
-    """Export every table in every form, and read it: cell by cell, and as `confab.read` does."""
+def tables_read_back(study: Study, folder: Path, endings: Sequence[str]) -> None:
+    """Export every table in these forms, and read it: cell by cell, and as `confab.read` does."""
     options = ExportOptions(include_synthetic=True, include_private=True)
     given = Rating.objects.filter(
         Q(task__participant__study=study) | Q(conversation__slot__task__participant__study=study)
     )
-    for ending in ("csv", "jsonl", "parquet"):
+    for ending in endings:
         files = {}
         for exporter in exporters:
             columns = exporter.columns(study, options)
