@@ -8,7 +8,7 @@ the scale. All three exclude the deliberately poor controls.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -56,6 +56,7 @@ class FactorialModel:
         max_order: highest order of interactions in the table; None for all.
         table: gives a reason if it has no terms.
         factors_reason: reason why the known factors could not be analysed.
+        levels: level by analysed factor and rated bot; empty in results of earlier versions.
     """
 
     of: Literal["sum", "headline"]
@@ -64,6 +65,7 @@ class FactorialModel:
     table: Anova
     factors_reason: Reason | None = None
     alpha: float = ALPHA
+    levels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def significant_terms(self) -> tuple[str, ...]:
@@ -257,7 +259,8 @@ def _factorial(ratings: Ratings, factors: Mapping[str, Mapping[str, str]], level
         for order in orders:
             table = anova(values, levels, raters, max_order=order, level=level, scale=scale)
             if table.terms:
-                return FactorialModel(outcome, tuple(factors), order, table)
+                levels_of_bots = {name: {bot: of_bot[bot] for bot in ratings.bots} for name, of_bot in factors.items()}
+                return FactorialModel(outcome, tuple(factors), order, table, levels=levels_of_bots)
         reason = table.reason
     table = anova(values, {BOT: ratings.bot.tolist()}, raters, level=level, scale=scale)
     return FactorialModel(outcome, (), None, table, reason)

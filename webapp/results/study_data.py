@@ -11,6 +11,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Unpack
+from uuid import UUID
 
 import numpy as np
 from django.db.models import QuerySet
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
 Link = Callable[[ChatSelection], str]
 PointLink = Callable[[str, str, int, int], str]
+ChatLink = Callable[[UUID], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +73,7 @@ class StudyFrame:
         link: address of a selection of the conversations that count; "" in the report.
         point_link: address of the conversations behind a point of a trajectory, by figure, column, group and
             exchange; "" in the report.
+        chat_link: address of a single conversation, also of another study; "" in the report.
         excluded_flags: names of flags; the work of participants with one of them is left out.
     """
 
@@ -81,6 +84,7 @@ class StudyFrame:
     link: Link = lambda selection: ""
     point_link: PointLink = lambda *point: ""
     excluded_flags: tuple[str, ...] = ()
+    chat_link: ChatLink = lambda chat: ""
 
     @property
     def counted_work(self) -> dict[str, Any]:
@@ -121,7 +125,7 @@ class StudyFrame:
         protocol = get_protocol(self.study)
         return protocol.talks_to_bots or (self.study.is_imported and not protocol.judges_items)
 
-    def mean_link(self, dimension: RatingDimension, *bots: str, **filters: str) -> str:
+    def mean_link(self, dimension: RatingDimension, *bots: str, **filters: str | Sequence[str]) -> str:
         """Return the address of the conversations behind a mean rating.
 
         The worst come first; "" if there are none.
@@ -137,15 +141,27 @@ class StudyFrame:
             return self.link(ChatSelection.of(highlight=FEEDBACK, bot=bots, **filters))
         return self.link(ChatSelection.of_mean(dimension, bots, **filters))
 
-    def ratings_link(self, first: str, second: str) -> str:
-        """Return the address of conversations with answers to two questions.
+    @property
+    def compared_bots(self) -> list[str]:
+        """Bots that models compare, to name in links; empty if that is all of them."""
+        controls = self.controls
+        return [bot for bot in self.rated_bots if bot not in controls] if controls else []
+
+    def ratings_link(self, first: str, *others: str, bots: Sequence[str] = ()) -> str:
+        """Return the address of conversations with answers to all of these questions.
 
         The worst by the first question come first.
+
+        Args:
+            bots: whose conversations; none: all bots.
         """
         if not self._has_chats or get_protocol(self.study).marks_turns:
             return ""
         questions = {dimension.key: dimension for dimension in self.all_dimensions}
-        return self.link(ChatSelection.of_mean(questions[first]).narrowed(has=second))
+        selection = ChatSelection.of_mean(questions[first], bots)
+        for other in others:
+            selection = selection.narrowed(has=other)
+        return self.link(selection)
 
     def metric_link(self, column: str, *dimensions: RatingDimension) -> str:
         """Return the address of conversations with a metric and these ratings.
@@ -197,10 +213,11 @@ def study_frame(
     link: Link = lambda selection: "",
     point_link: PointLink = lambda *point: "",
     without: Sequence[str] = (),
+    chat_link: ChatLink = lambda chat: "",
 ) -> StudyFrame:
     """Return the context of a study's results; reads its bots."""
     bots = study_bots(study)
-    return StudyFrame(study, include_synthetic, bots, facts, link, point_link, tuple(without))
+    return StudyFrame(study, include_synthetic, bots, facts, link, point_link, tuple(without), chat_link)
 
 
 @dataclass(eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -422,6 +422,12 @@ def steps_asked(study: Study) -> list[str]:
     empty = {checks.kind.card.step: not checks.entries for checks in values.check_lists if checks.kind.card.is_step}
     empty["questions"] = not values.questions
     return [step.name for step in protocols.get(study.protocol).steps if not empty.get(step.name, False)]
+
+
+def item_chats(study: Study, keys: Iterable[str]) -> dict[str, UUID]:
+    """Return the conversations that items of a study were drawn from, by the items' keys."""
+    drawn_items = Item.objects.filter(study=study, key__in=list(keys), conversation__isnull=False)
+    return dict(drawn_items.values_list("key", "conversation"))
 
 
 def items_given(study: Study) -> QuerySet[Item]:

@@ -10,6 +10,7 @@ from uuid import UUID
 import numpy as np
 import pandas as pd
 import pytest
+from bs4 import BeautifulSoup
 from django.test import Client
 from django.urls import reverse
 
@@ -22,7 +23,9 @@ from webapp.ratings.flag_store.models import TaskFlag
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_ratings
 from webapp.results.refresh import refresh_flags
+from webapp.studies.bot_columns import BotColumns
 from webapp.studies.models import Dimension, Study
+from webapp.studies.services import bot_columns_store
 from webapp.transfer.import_file import import_conversations
 
 LEVELS = {"alpha": 5.4, "beta": 5.0, "gamma": 4.2, "delta": 3.2, "omega": 2.4}
@@ -237,6 +240,42 @@ def _spread(pk: str) -> float:
     return round(sum(gaps) / len(gaps), 9)
 
 
+def rows_of(html: str, caption: str) -> list[tuple[str, str]]:
+    """Return text and address of the first link in each row of a table; empty without one."""
+    [table] = [t for t in BeautifulSoup(html, "html.parser").select("table") if caption in t.caption.get_text()]  # type: ignore[union-attr]
+    rows = [(row.get_text(" ", strip=True), row.select_one("a")) for row in table.select("tbody tr")]
+    return [(text, "" if link is None else str(link["href"])) for text, link in rows]
+
+
+def test_terms_and_levels_of_models_open_the_rated_chats(staff: Client, study: Study) -> None:
+    corpus = {bot: "reddit" if bot in ("alpha", "beta") else "plain" for bot in LEVELS}
+    bot_columns_store(study=study, columns=BotColumns(factors={"corpus": corpus}))
+    html = page_of(staff, "study_why", study, "?part=models&only").content.decode()
+    both = rated(study, "quality").index.intersection(rated(study, "fluency").index)
+    table = rated(study, "quality").loc[both]
+    *terms, residual = rows_of(html, "Analysis of variance")
+    assert [text.split()[0] for text, _href in terms] == ["corpus"]
+    assert residual[1] == ""
+    for _text, href in terms:  # the sum of both questions
+        assert_opens(staff, href, table.value)
+    levels = rows_of(html, "Means of the levels")
+    assert len(levels) == 2
+    for text, href in levels:
+        assert_opens(staff, href, table[table.bot.map(corpus) == text.split()[1]].value)
+
+
+def test_rows_of_a_formula_open_the_chats_of_their_bots(staff: Client, study: Study) -> None:
+    address = "?part=formula&only&outcome=fluency&terms=bot+%2B+(1|rater)&kind=linear"
+    html = page_of(staff, "study_why", study, address).content.decode()
+    table = rated(study, "fluency")
+    for caption, n_bots in (("Tests of the terms", len(LEVELS)), ("Differences between", 2), ("Marginal means", 1)):
+        rows = rows_of(html, caption)
+        for text, href in (rows[0], rows[-1]):
+            bots = [bot for bot in LEVELS if bot in text] or [*LEVELS]
+            assert len(bots) == n_bots, text
+            assert_opens(staff, href, table[table.bot.isin(bots)].value)
+
+
 def test_correlations_with_metrics_open_the_chats_with_both(staff: Client, study: Study) -> None:
     html = page_of(staff, "study_why", study, "?part=correlations&only").content.decode()
     part = html[html.index('data-figure="metrics-dimensions"') :]
@@ -310,6 +349,42 @@ def test_an_old_address_still_opens_the_same_list(staff: Client, study: Study) -
     old = staff.get(address, {"bot": "alpha", "question": "quality", "answer": "5", "sort": "low:quality"})
     new = staff.get(address, {"q": "bot:alpha any.quality:5 sort:quality"})
     assert [r[0].conversation.pk for r in old.context["rows"]] == [r[0].conversation.pk for r in new.context["rows"]]
+
+
+WITHOUT_CHATS = {
+    "Raters per bot for other differences, in a new study": "a plan of a study without chats",
+    "Comparison with conversation length": "predictors of bots, each over all chats",
+    "Checks": "single numbers on the fit",
+    "Correlation with each rating dimension": "predictions of bots, each over all chats",
+    "Results of the rater filters": "numbers of raters; flagged raters have links in the next table",
+    "metrics-dimensions": "rows of the hybrid metric, whose predictions are no column of the search",
+    "bots-dimensions": "points are bots, from chats and self-play",
+}
+"""Figures and tables whose marks open no chats, by id or caption, with the reason."""
+
+
+def test_every_figure_and_table_of_results_opens_chats(staff: Client, study: Study) -> None:
+    pages = ["study_results ", "study_results ?part=questions", "study_results ?part=comparisons", "study_prediction "]
+    parts = ("models", "raters", "agreement", "trajectories", "correlations", "powered")
+    pages += [f"study_why ?part={part}&only" for part in parts]
+    unlinked, n_seen = [], 0
+    for page in pages:
+        route, _space, query = page.partition(" ")
+        soup = BeautifulSoup(page_of(staff, route, study, query).content, "html.parser")
+        for figure in soup.select("figure[data-figure]"):
+            marks = figure.select(".figure-wide .mark")
+            n_seen += 1
+            if any(mark.name != "a" for mark in marks):
+                unlinked.append((page, figure["data-figure"]))
+        for table in soup.select("table"):
+            caption = table.caption.get_text() if table.caption else ""
+            if table.find_parent("figure"):
+                continue  # the figure's own numbers
+            n_seen += 1
+            if not any(row.select_one("a[href]") for row in table.select("tbody tr")):
+                unlinked.append((page, caption))
+    assert {name for _page, name in unlinked} == set(WITHOUT_CHATS)
+    assert n_seen > 20
 
 
 def test_flags_link_to_chats(staff: Client, rated_study: Study) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bs4 import BeautifulSoup
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
@@ -391,6 +392,15 @@ def test_its_page_tells_of_items_and_nothing_of_conversations(reader_of_items: C
     raters = words_of(reader_of_items, "study_why", study.key, part="raters")
     assert "Raters of the same item agree" in raters
     assert "the same conversation" not in raters
+
+
+def test_items_drawn_from_a_chat_link_to_it(reader_of_items: Client) -> None:
+    study = make_graded()
+    chat = make_conversation(make_study("source"), n_exchanges=1)
+    study.items.filter(key="i2").update(conversation=chat)
+    answer = reader_of_items.get(reverse("dashboard:study_why", args=[study.key]), {"part": "items"})
+    links = {a.get_text(): a["href"] for a in BeautifulSoup(answer.content, "html.parser").select("tbody th a")}
+    assert links == {"i2": reverse("dashboard:conversation", args=[chat.pk])}
 
 
 def test_work_that_missed_a_check_is_counted_on_the_overview(reader_of_items: Client) -> None:

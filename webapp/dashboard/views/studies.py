@@ -195,6 +195,7 @@ def shown_result(request: HttpRequest, question: AnalysisKey) -> ShownResult:
         ),
         point_link=lambda *point: reverse("dashboard:study_point", args=[study.key, *point]) + suffix,
         without=excluded_flags,
+        chat_link=lambda chat: reverse("dashboard:conversation", args=[chat]),
     )
     return ShownResult(answer.computed_result.result, frame, waiting, question)
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from evaluation.analysis.formula_model import RESPONSE, FormulaModel, TermTest, term_title
 from evaluation.analysis.levels import model_alpha
+from evaluation.data.ratings import RatingDimension
+from evaluation.data.result_tables import NamedTable, linked
 from evaluation.number_format import figure, probability
 from evaluation.stats.comparisons import NOT_YET_KNOWN
 from webapp.insights.narrative import phrases
@@ -42,16 +46,61 @@ def formula_section(frame: StudyFrame, model: FormulaModel) -> Section:
         f"Every rating has a different {name}, so effects of {name} are part of the residual." for name in model.merged
     ]
     section.tables += model.tables(outcome, wording_of(frame))
+    if (question := _question(frame, model)) is not None:
+        _link_rows(section.tables, frame, model, question)
     return section
 
 
 def _outcome(frame: StudyFrame, model: FormulaModel) -> str:
+    question = _question(frame, model)
+    return question.title if question is not None else model.formula.partition("~")[0].strip()
+
+
+def _question(frame: StudyFrame, model: FormulaModel) -> RatingDimension | None:
+    """Return the question that the model explains; None for another column."""
     key = model.formula.partition("~")[0].strip()
-    question = next(
+    return next(
         (dimension for dimension in frame.dimensions if dimension.key == key),
         frame.headline if key == RESPONSE else None,
     )
-    return question.title if question is not None else key
+
+
+def _link_rows(tables: Sequence[NamedTable], frame: StudyFrame, model: FormulaModel, question: RatingDimension) -> None:
+    """Link the rows to the conversations behind them, if a search can select these."""
+    differences = [
+        _cells_link(frame, question, {diff.factor: (diff.pair.a, diff.pair.b)}) for diff in model.differences
+    ]
+    links = {
+        "formula-tests": [_cells_link(frame, question, {}) for _test in model.tests],
+        "formula-differences": differences,
+        "formula-sizes": differences,
+        "formula-means": [_cells_link(frame, question, _levels(mean.term, mean.cell)) for mean in model.means],
+        "formula-effects": [
+            _cells_link(frame, question, _levels(effect.term, effect.cell)) for effect in model.effects
+        ],
+    }
+    for table in tables:
+        for row, href in zip(table.table.rows, links.get(table.id, ()), strict=False):
+            row[:1] = linked(row[:1], href)
+
+
+def _levels(term: str, cell: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    return {factor: (level,) for factor, level in zip(term.split(":"), cell, strict=False)}
+
+
+def _cells_link(frame: StudyFrame, question: RatingDimension, levels: Mapping[str, Sequence[str]]) -> str:
+    """Return the address of the rated conversations at these levels.
+
+    "" if a factor is neither the bot nor a condition of the study, such as a rater's property.
+    """
+    factors = {factor.key for factor in frame.study.values.conditions.factors}
+    if not levels.keys() <= {"bot", *factors}:
+        return ""
+    bots = levels.get("bot") or frame.compared_bots
+    conditions = [tuple(f"{factor}={level}" for level in levels[factor]) for factor in levels.keys() & factors]
+    if len(conditions) > 1:  # alternatives of one filter
+        return ""
+    return frame.mean_link(question, *bots, condition=conditions[0] if conditions else ())
 
 
 def _effects_sentence(model: FormulaModel, outcome: str, alpha: float) -> str:

@@ -35,7 +35,7 @@ from webapp.insights.narrative.hybrid_tables import (
     selfplay_table,
 )
 from webapp.insights.narrative.hybrid_verdict import caution_sentences, verdict_text
-from webapp.insights.narrative.phrases import feature_titles, listed, reason_text, short_titles
+from webapp.insights.narrative.phrases import feature_titles, link_bots, listed, reason_text, short_titles
 from webapp.insights.narrative.verdicts import test_named
 
 CONDITIONS = ("within_condition", "several_conditions")
@@ -126,7 +126,7 @@ def hybrid_view(
         pairs=_pairs(result["pairs"]),
         notes=caution_sentences(cautions),
         figures={figure.id: figure for figure in _figures(result, bots, link, target, metric_link)},
-        tables=[table for table in tables if table is not None],
+        tables=[link_bots(table, bots, link) for table in tables if table is not None],
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import get_args
 
 from evaluation.analysis.agreement import ItemSets, SetAgreement
@@ -28,6 +29,7 @@ from webapp.insights.narrative.phrases import Section, mean_cells, named_cell, r
 from webapp.ratings.selectors import BotInfo
 from webapp.results.item_results import StudyItems
 from webapp.results.study_data import StudyFrame
+from webapp.studies.selectors import item_chats
 
 MOST_ITEMS = 200
 """Maximum number of items on a page. The exported table item_means has all items."""
@@ -43,7 +45,7 @@ def items_section(frame: StudyFrame, items: StudyItems) -> Section:
             f"If the kind of error must match as well, F1 is {_format_agreement(items.errors.same_category)}.",
             f"Agreement of the scores: Krippendorff’s α = {_format_agreement(items.errors.alpha)}.",
         ]
-        section.tables.append(_errors_table(items.errors, frame.bots))
+        section.tables.append(_errors_table(items.errors, frame))
         return section
     if items.means is None:
         return section
@@ -67,16 +69,16 @@ def items_section(frame: StudyFrame, items: StudyItems) -> Section:
         section.tables.append(_sets_table(items.sets, titles))
     section.tables.append(_bounds_table(items.means, titles))
     first = items.means.dimensions[0]
-    section.tables.append(_items_table(first, titles[first.dimension], frame.bots))
+    section.tables.append(_items_table(first, titles[first.dimension], frame))
     return section
 
 
-def _errors_table(errors: ErrorResults, bots: Mapping[str, BotInfo]) -> NamedTable:
+def _errors_table(errors: ErrorResults, frame: StudyFrame) -> NamedTable:
     return declared_table(
         "errors",
         "Errors by bot",
         errors.bots,
-        ("Bot", lambda bot: named_cell(bots, bot.bot)),
+        ("Bot", lambda bot: replace(named_cell(frame.bots, bot.bot), href=frame.mean_link(frame.headline, bot.bot))),
         ("Replies", lambda bot: count_cell(bot.n_replies)),
         ("Ratings", lambda bot: count_cell(bot.n_ratings)),
         ([name.capitalize() for name in SEVERITIES], lambda bot: [number_cell(bot.per_reply[n]) for n in SEVERITIES]),
@@ -249,9 +251,7 @@ def _bounds_table(means: ItemMeans, dimensions: Mapping[str, RatingDimension]) -
     )
 
 
-def _items_table(
-    dimension_items: DimensionItems, dimension: RatingDimension, bots: Mapping[str, BotInfo]
-) -> NamedTable:
+def _items_table(dimension_items: DimensionItems, dimension: RatingDimension, frame: StudyFrame) -> NamedTable:
     digits = digits_for(dimension.low, dimension.high)
     shown_items = dimension_items.items
     if len(shown_items) > MOST_ITEMS:
@@ -263,12 +263,14 @@ def _items_table(
             f"The {len(shown_items)} best and worst of {len(dimension_items.items):,} items. The exported table "
             "item_means has all items."
         )
+    chats = item_chats(frame.study, [item_mean.item for item_mean in shown_items])
+    links = {item: frame.chat_link(chat) for item, chat in chats.items()}
     return declared_table(
         "item-means",
         f"Item means of {dimension.title.lower()}",
         shown_items,
-        ("Item", lambda item_mean: Cell(item_mean.item)),
-        ("Model", lambda item_mean: named_cell(bots, item_mean.bot)),
+        ("Item", lambda item_mean: Cell(item_mean.item, links.get(item_mean.item, ""))),
+        ("Model", lambda item_mean: named_cell(frame.bots, item_mean.bot)),
         (
             ("Mean", percent(RATING_LEVEL)),
             lambda item_mean: mean_cells(item_mean, digits, reason="only one rating, or equal ratings"),

@@ -40,6 +40,13 @@ def models_section(frame: StudyFrame, models: RatingModels) -> Section:
             _link_rows(table, frame, [bot.bot for bot in means])
             section.figures.append(_mixed_figure(means, table, models, frame))
             continue
+        if table.id == "anova":
+            _link_terms(table, frame, models.factorial)
+        if table.id == "marginals":
+            for row, marginal in zip(table.table.rows, models.factorial.table.marginals, strict=True):
+                of_bots = models.factorial.levels.get(marginal.factor, {})
+                bots = [bot for bot, level in of_bots.items() if level == marginal.level]
+                row[2:3] = linked(row[2:3], _outcome_link(frame, models.factorial, bots) if bots else "")
         if table.id == "ordinal":
             _link_rows(table, frame, [bot.bot for bot in sorted(models.ordinal.bots, key=lambda bot: -bot.effect)])
         section.tables.append(table)
@@ -108,6 +115,20 @@ def _link_rows(table: NamedTable, frame: StudyFrame, bots: Sequence[str]) -> Non
     """Link the estimate in each bot's row to the bot's conversations."""
     for row, bot in zip(table.table.rows, bots, strict=True):
         row[1:2] = linked(row[1:2], frame.mean_link(frame.headline, bot))
+
+
+def _link_terms(table: NamedTable, frame: StudyFrame, factorial: FactorialModel) -> None:
+    """Link every term, which is about all rated conversations, to them; the residual is of none."""
+    for row in table.table.rows[: len(factorial.table.terms)]:
+        row[:1] = linked(row[:1], _outcome_link(frame, factorial, frame.compared_bots))
+
+
+def _outcome_link(frame: StudyFrame, factorial: FactorialModel, bots: Sequence[str]) -> str:
+    """Return the address of the conversations that the analysis of variance uses."""
+    if factorial.of == "headline":
+        return frame.mean_link(frame.headline, *bots)
+    keys = dict.fromkeys(dimension.key for dimension in (frame.headline, *frame.dimensions))
+    return frame.ratings_link(*keys, bots=bots)
 
 
 def _mixed_figure(

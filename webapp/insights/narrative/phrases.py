@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from evaluation.data.ratings import MEAN_KEY, RatingDimension
-from evaluation.data.result_tables import Cell, NamedTable, Wording, estimate_cells
+from evaluation.data.result_tables import Cell, NamedTable, Wording, estimate_cells, linked
 from evaluation.data.tables import Column
 from evaluation.findings import Reason, reason_read
 from evaluation.number_format import digits_for, figure, percent, probability, share
@@ -192,6 +192,19 @@ def bot_cell(bot: BotInfo) -> Cell:
     The mark of a control is hollow.
     """
     return Cell(bot.title, slot=bot.slot, hollow=bot.is_control)
+
+
+def link_bots(table: NamedTable, bots: Mapping[str, BotInfo], link: Callable[[str], str]) -> NamedTable:
+    """Link the bots in a table's first column to their conversations, and return the table.
+
+    Args:
+        link: address of a bot's conversations.
+    """
+    ids = {bot.title: bot_id for bot_id, bot in bots.items()}
+    for row in table.table.rows:
+        if row[0].slot and row[0].text in ids:
+            row[:1] = linked(row[:1], link(ids[row[0].text]))
+    return table
 
 
 def direction_sentences(dimensions: Iterable[RatingDimension]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from evaluation.analysis.agreement import AgreementCoefficient, RaterAgreement
 from evaluation.analysis.answers import DimensionAnswers
@@ -13,7 +14,7 @@ from evaluation.number_format import figure, share, span
 from evaluation.stats.rater_filters import RaterVerdict
 from webapp.insights.charts.distributions import answers_figure
 from webapp.insights.narrative import phrases
-from webapp.insights.narrative.phrases import Section, mean_cells, reason_text, wording_of
+from webapp.insights.narrative.phrases import Section, link_bots, mean_cells, reason_text, wording_of
 from webapp.results.study_data import StudyFrame
 from webapp.studies.protocols.base import get_protocol
 
@@ -40,16 +41,20 @@ def raters_section(frame: StudyFrame, analysis: RaterAnalysis, *, names: bool = 
         section.missing.append(f"Scores on each rater’s own scale: {reason_text(analysis.own_scales.reason)}.")
     else:
         section.lead.append(_own_sentence(analysis.own_scales))
-        section.tables.append(analysis.own_scales.table(wording_of(frame)))
+        section.tables.append(_linked(analysis.own_scales.table(wording_of(frame)), frame))
     if analysis.screening.reason is not None:
         section.missing.append(f"Rater filters: {reason_text(analysis.screening.reason)}.")
         return section
     section.lead.append(_screening_sentence(analysis.screening))
     section.conclusion = section.lead[-1]
-    section.tables += analysis.screening.tables(wording_of(frame))
+    section.tables += [_linked(table, frame) for table in analysis.screening.tables(wording_of(frame))]
     if analysis.screening.flagged and names:
         section.tables.append(_flagged(frame, analysis.screening.flagged))
     return section
+
+
+def _linked(table: NamedTable, frame: StudyFrame) -> NamedTable:
+    return link_bots(table, frame.bots, partial(frame.mean_link, frame.headline))
 
 
 def answers_section(
