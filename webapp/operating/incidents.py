@@ -368,7 +368,12 @@ def look() -> None:
     open_incidents = {
         (incident.kind, incident.subject): incident for incident in Incident.objects.filter(ended_at=None)
     }
-    present = [*find_problems(open_incidents.keys()), *_problems_of_studies()]
+    present, unchecked = find_problems(open_incidents.keys()), ()
+    try:
+        present += _problems_of_studies()
+    except Exception as error:  # an error in a study must not stop the checks of the server
+        unchecked = STUDY_KINDS
+        logger.error("the check of the open studies failed: %s", error_text(error, 200))
     problems = {(problem.kind, problem.subject): problem for problem in present}
     for key, problem in problems.items():
         if key not in open_incidents:
@@ -377,7 +382,7 @@ def look() -> None:
             except Exception as error:  # an error in one incident must not stop the checks of the others
                 logger.error("the incident %s cannot be stored: %s", key, error_text(error, 200))
     for key, incident in open_incidents.items():
-        if key not in problems:
+        if key not in problems and incident.kind not in unchecked:
             try:
                 _end(incident)
             except Exception as error:
@@ -385,13 +390,9 @@ def look() -> None:
 
 
 def _problems_of_studies() -> list[Problem]:
-    """Return the problems of all open studies; one that was reported within a day counts as reported."""
+    """Return the problems of all open studies, without those that come back within a day."""
     since = database_now() - REPORTED_AGAIN_AFTER
-    reported = set(
-        Incident.objects.filter(kind__in=STUDY_KINDS, began_at__gte=since, ended_at__isnull=False).values_list(
-            "kind", "subject"
-        )
-    )
+    reported = set(Incident.objects.filter(kind__in=STUDY_KINDS, ended_at__gte=since).values_list("kind", "subject"))
     return [
         Problem(
             problem.kind,

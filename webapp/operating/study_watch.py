@@ -38,6 +38,9 @@ PACE_OVER = timedelta(hours=72)
 SLOW_AFTER = timedelta(days=14)
 """A study without a last day is slow if its planned number is further away than this."""
 
+FAR = timedelta(days=3650)
+"""A later day than this is not named."""
+
 logger = logging.getLogger(__name__)
 
 
@@ -121,7 +124,7 @@ def _find_problem(study: Study, progress: _Progress, counts: list[TaskCount], no
         )
     # An edit of the study counts as activity: someone is looking after it.
     quiet_since = max(filter(None, (progress.last_at, study.updated_at)))
-    if now - quiet_since >= STUCK_AFTER:
+    if now - quiet_since >= STUCK_AFTER + _longest_gap(study, progress):
         hours = int((now - quiet_since).total_seconds() // 3600)
         started = plural(progress.n_started, "%(n)d participant", "%(n)d participants") % {"n": progress.n_started}
         cause = (
@@ -132,17 +135,25 @@ def _find_problem(study: Study, progress: _Progress, counts: list[TaskCount], no
     return _find_delay(study, progress, now)
 
 
+def _longest_gap(study: Study, progress: _Progress) -> timedelta:
+    """Return the time for which all participants may be waiting for their next part."""
+    gaps = [part.gap.least for part in study.values.sittings.parts] if progress.n_done else []
+    return timedelta(days=max(gaps, default=0))
+
+
 def _find_delay(study: Study, progress: _Progress, now: datetime) -> StudyProblem | None:
     """Return that the planned number will be reached too late at the present pace; None if it will not."""
     n_wanted, ends_at = study.values.quotas.n_conversations_wanted, study.values.closing.ends_at
     if not n_wanted or progress.first_at is None or now - progress.first_at < STUCK_AFTER or not progress.n_lately:
         return None
     each = min(PACE_OVER, now - progress.first_at) / progress.n_lately
-    ready_at = now + each * (n_wanted - progress.n_done)
+    is_far = (n_wanted - progress.n_done) * each.total_seconds() > FAR.total_seconds()
+    ready_at = now + (FAR if is_far else each * (n_wanted - progress.n_done))
     if ready_at <= (ends_at or now + SLOW_AFTER):
         return None
     day = timezone.localtime(ready_at)
-    lead = f"The study is slow: at its present pace it has its {n_wanted:,} tasks on {day.day} {day:%b %Y}."
+    when = "in more than ten years" if is_far else f"on {day.day} {day:%b %Y}"
+    lead = f"The study is slow: at its present pace it has its {n_wanted:,} tasks {when}."
     if ends_at is None:
         return StudyProblem(study, SLOW, lead, "Recruit more people, or lower the number.")
     n_by_then = progress.n_done + (ends_at - now) // each

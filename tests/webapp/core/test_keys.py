@@ -11,6 +11,7 @@ from webapp.core.keys import first_free_key, key_from_name
         ("Zweite Studie: Größe", "zweite-studie-groesse"),
         ("Gro\u0308\u00dfe", "groesse"),  # with a combining mark
         ("Łódź, Ærø & Málaga", "lodz-aeroe-malaga"),
+        ("L’Œuvre, Işık", "loeuvre-isik"),
         ("snake_case Name", "snake_case-name"),
         ("研究", ""),
         ("-- x --", "x"),

@@ -173,6 +173,9 @@ def test_a_stuck_study_is_reported_once_a_day_and_recovers() -> None:
     assert Alert.objects.count() == 1
     Incident.objects.update(began_at=database_now() - REPORTED_AGAIN_AFTER - timedelta(hours=1))
     look()
+    assert Alert.objects.count() == 1, "it ended less than a day ago"
+    Incident.objects.update(ended_at=database_now() - REPORTED_AGAIN_AFTER - timedelta(hours=1))
+    look()
     assert [alert.event for alert in Alert.objects.all()] == ["study_stuck", "study_stuck"]
 
 
@@ -203,6 +206,43 @@ def test_a_slow_study_names_the_day_on_which_it_would_be_ready() -> None:
     study_edit(study=Study.objects.get(), closes_on=day(3))
     [problem] = find_study_problems()
     assert "It closes before, with about 11." in problem.rest or "It closes before, with about 10." in problem.rest
+
+
+def test_a_study_that_is_years_from_its_number_names_no_day() -> None:
+    staff = signed_in(*Right)
+    study = make_study("s", n_conversations_wanted=2_000_000_000)
+    rate(study)
+    passed(hours=30)
+    rate(study)
+    [problem] = find_study_problems()
+    assert problem.kind == SLOW
+    assert problem.lead.endswith("it has its 2,000,000,000 tasks in more than ten years.")
+    for name, args in (("study", ["s"]), ("study_people", ["s"]), ("home", [])):
+        assert problem.lead in staff.get(reverse(f"dashboard:{name}", args=args)).content.decode(), name
+
+
+def test_while_everyone_waits_for_the_next_part_a_study_is_not_stuck() -> None:
+    study = make_study("s", parts=[{"key": "a"}, {"key": "b", "after_days": {"least": 7}}])
+    rate(study)
+    passed(days=7.5)
+    assert kinds(study) == []
+    passed(days=1)
+    assert kinds(study) == [STUCK]
+
+
+def test_an_error_in_the_studies_stops_no_other_check(monkeypatch: pytest.MonkeyPatch) -> None:
+    study = make_study("s", n_conversations_wanted=1)
+    rate(study)
+    look()
+
+    def fail() -> None:
+        raise RuntimeError("unreadable")
+
+    monkeypatch.setattr("webapp.operating.incidents.find_study_problems", fail)
+    monkeypatch.setattr("webapp.operating.incidents.is_redis_up", lambda: False)
+    look()
+    assert [alert.event for alert in Alert.objects.order_by("pk")] == ["study_full", "redis_away"]
+    assert Incident.objects.filter(ended_at=None).count() == 2, "the full study stays reported"
 
 
 def test_pages_of_the_study_and_home_show_the_problem() -> None:
