@@ -38,6 +38,12 @@ LINES = (
     "bot:eliza rating.quality:3..5 sample:5 seed:3",
     *("state:completed bot:eliza has:quality sort:quality", "sort:-spread", "sort:-cost", "sort:-flags"),
     *("sort:-exchanges", "state:completed bot:eliza has:residual sort:-residual"),
+    *("sort:spread", "spread>2", "sort:turns", "turns:8", "exchanges:5", "sort:-up", "sort:down", "up>1", "is:voted"),
+    *("quality:4", "quality:4.1 sort:-spread", "any.quality:4", "any.quality:4 bot:eliza sort:-spread.quality"),
+    *("any.quality<2 sort:quality", "sort:-raters", "raters>9", "sort:started", "sort:-ended", "sort:-duration"),
+    *("sort:oldest", "sort:-ratings", "sort:-self_repetition_bot", "metric.words_bot>0.5", "has:spread -is:rated"),
+    *("flag:fast", "flags>0", "started>2026-01-01", "is:starred", "is:tagged sort:-quality", "source:import"),
+    *("limit:50 sort:quality", "-bot:eliza", "-any.quality:4"),
 )
 PAGES = (
     "study",

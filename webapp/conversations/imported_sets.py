@@ -61,7 +61,7 @@ def _in_sets(study: Study) -> Any:
 
     `is_given` is true where ratings, tasks or items depend on them.
     """
-    imported = Conversation.objects.filter(study=study, source=Conversation.Source.IMPORT)
+    imported = study.conversations.filter(source=Conversation.Source.IMPORT)
     people = Slot.objects.filter(task__participant__is_synthetic=False)
     rated = Conversation.objects.filter(pk=OuterRef("pk"), ratings__isnull=False).exclude(
         ratings__participant__is_synthetic=True

@@ -169,7 +169,7 @@ def moves_of(conversation_id: UUID) -> int | None:
 
 def excluded_count(study: Study) -> int:
     """Return the number of chats that researchers excluded from all results."""
-    return Conversation.objects.filter(study=study, state=Conversation.State.EXCLUDED).count()
+    return study.conversations.filter(state=Conversation.State.EXCLUDED).count()
 
 
 def synthetic_count(study: Study) -> int:
@@ -180,7 +180,7 @@ def synthetic_count(study: Study) -> int:
     if not get_protocol(study).talks_to_bots:
         theirs = Task.objects.filter(participant__study=study, participant__is_synthetic=True)
         return theirs.count()
-    return Conversation.objects.filter(study=study, is_synthetic=True).count()
+    return study.conversations.filter(is_synthetic=True).count()
 
 
 def slowest_reply(study: Study, *, since: datetime | None) -> tuple[str, float] | None:
@@ -201,7 +201,7 @@ def slowest_reply(study: Study, *, since: datetime | None) -> tuple[str, float] 
 
 def scripted_chats(study: Study, n: int) -> list[Conversation]:
     """Return the newest completed chats of scripted participants, each with its first turns as `first_turns`."""
-    return _with_first_turns(Conversation.objects.filter(study=study, is_synthetic=True), n)
+    return _with_first_turns(study.conversations.filter(is_synthetic=True), n)
 
 
 def simulated_chats(run_id: int, n: int) -> list[Conversation]:

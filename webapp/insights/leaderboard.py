@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
-from django.db.models import Count, Q
+from django.db.models import Count
 from markupsafe import Markup
 
 from evaluation.analysis.bot_means import BotMeans
@@ -117,9 +117,11 @@ def count_refusals(study: Study) -> list[BotRefusals]:
     Bots without any are left out.
     """
     messages = Turn.objects.filter(conversation__study=study, conversation__is_synthetic=False, speaker="human")
-    per_bot = messages.values_list("conversation__bot__bot_id").order_by()
-    counts = per_bot.annotate(n=Count("pk"), n_refused=Count("pk", filter=Q(is_refused=True))).filter(n_refused__gt=0)
-    rows = [BotRefusals(bot_name(bot), n_refused, n) for bot, n, n_refused in counts]
+    per_bot = messages.values_list("conversation__bot__bot_id").order_by().annotate(n=Count("pk"))
+    # Refused messages have an index; the others, of which there may be a million, count for these bots only.
+    n_refused = dict(per_bot.filter(is_refused=True))
+    n_messages = dict(per_bot.filter(conversation__bot__bot_id__in=list(n_refused))) if n_refused else {}
+    rows = [BotRefusals(bot_name(bot), n, n_messages[bot]) for bot, n in n_refused.items()]
     return sorted(rows, key=lambda row: (-row.n_refused, row.title))
 
 

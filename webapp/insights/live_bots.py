@@ -278,8 +278,7 @@ def waiting_of(
 
     Those who have waited longest come first.
     """
-    rows = Conversation.objects.filter(
-        study=study,
+    rows = study.conversations.filter(
         source=Conversation.Source.CHAT,
         state=Conversation.State.OPEN,
         due_turn__isnull=False,

@@ -125,7 +125,7 @@ def pipeline_data(study: Study, cards: StudyCards, progress: list[BotProgress]) 
     Args:
         cards, progress: as shown on the overview.
     """
-    chats = Conversation.objects.filter(study=study, state=Conversation.State.COMPLETED)
+    chats = study.conversations.filter(state=Conversation.State.COMPLETED)
     newest = chats.aggregate(at=Max(Coalesce("ended_at", "created_at", output_field=DateTimeField())))["at"]
     fit = fit_leading(study)
     requested_fits = HybridFit.objects.filter(study=study).exclude(request__has_any_keys=["without", "condition"])
@@ -174,7 +174,7 @@ def _measured_now(study: Study) -> DefaultMetricsState:
         oldest = min(run.created_at for run in by_metric.values())
         # Imported conversations have no time of their own at which they ended.
         later = Q(ended_at__gt=oldest) | Q(created_at__gt=oldest)
-        n_since = Conversation.objects.filter(later, study=study, state=Conversation.State.COMPLETED).count()
+        n_since = study.conversations.filter(later, state=Conversation.State.COMPLETED).count()
     return DefaultMetricsState(
         job=metric_runs[0] if metric_runs else None,
         n_done=len(by_metric),

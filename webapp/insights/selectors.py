@@ -30,6 +30,7 @@ from webapp.ratings.attention_results import ExcludedWork, excluded_work
 from webapp.ratings.flag_selectors import left_out
 from webapp.ratings.paired_comparisons import answers_counted
 from webapp.ratings.selectors import NO_MODEL, most_replies, raters_count, study_bots, study_conversations
+from webapp.search.index_statistics import rated_totals
 from webapp.studies.assignment.capacity import bots_beyond_cap
 from webapp.studies.models import ClosedBy, Outcome, Participant, Study, Task
 from webapp.studies.protocols.base import get_protocol, protocols
@@ -147,7 +148,8 @@ def study_rows(studies: QuerySet[Study]) -> list[StudyRow]:
     listed = list(studies)
     chat_counts: dict[int, dict[str, Any]] = {
         row["study"]: row  # type: ignore[misc]
-        for row in Conversation.objects.filter(study__in=listed)
+        # These are studies of the project, so their chats need no check, one by one.
+        for row in Conversation._base_manager.filter(study__in=listed)
         .exclude(source__in=Conversation.WITHOUT_PEOPLE)
         .values("study")
         .annotate(
@@ -293,7 +295,10 @@ def study_cards(
     of_items = get_protocol(study).judges_items
     of_tasks = of_items or not (get_protocol(study).talks_to_bots or study.is_imported)
     ratings = answers_counted(study, include_synthetic=include_synthetic, without=without)
-    n_ratings = ratings.count()
+    if get_protocol(study).compares_pairs:
+        n_ratings = ratings.count()
+    else:
+        n_ratings = rated_totals(study, include_synthetic=include_synthetic, without=without)["n"]
     return StudyCards(
         n_completed=assigned["done"] if of_tasks else chat_totals["n"],
         n_wanted=study.values.quotas.n_conversations_wanted,
@@ -341,7 +346,7 @@ class BotProgress:
 
 def bot_progress(study: Study, *, include_synthetic: bool = False) -> list[BotProgress]:
     """Return the progress of each bot of the study."""
-    rows = Conversation.objects.filter(study=study).exclude(source__in=Conversation.WITHOUT_PEOPLE)
+    rows = study.conversations.exclude(source__in=Conversation.WITHOUT_PEOPLE)
     if not include_synthetic:
         rows = rows.filter(is_synthetic=False)
     # Group by version, an integer key: grouping by bot names is slow.

@@ -47,7 +47,7 @@ def study_bots(study: Study) -> dict[str, BotInfo]:
     The study's own bots come first, in order; bots found only in the data follow by name. Controls are those
     registered so, those that the study's own table of bots calls so, and those marked on their pages or by an import.
     """
-    seen = _get_bots_by_id(Conversation.objects.filter(study=study))
+    seen = _get_bots_by_id(study.conversations.all())
     if get_protocol(study).judges_conversations:
         seen |= _get_bots_by_id(conversations_given(study, is_rehearsal=True))
     known = {*seen, *_models(study)} if get_protocol(study).judges_items else set(seen)
@@ -230,7 +230,7 @@ def conversations_counted(
 
 def study_conversations(study: Study, **counted_work: Unpack[CountedWork]) -> QuerySet[Conversation]:
     """Return the conversations that count for the study's numbers."""
-    return Conversation.objects.filter(conversations_counted(study, **counted_work))
+    return study.conversations.filter(conversations_counted(study, **counted_work))
 
 
 def study_dimensions(study: Study) -> list[RatingDimension]:

@@ -26,7 +26,7 @@ from webapp.jobs.models import Job, State
 from webapp.jobs.selectors.jobs import job_read, job_title
 from webapp.jobs.services.jobs import UNFINISHED, job_ask, job_key, job_prioritise, job_restart
 from webapp.results.compute import PARTS, AnalysisPart, explanation_parts
-from webapp.results.fingerprint import DataState, data_state
+from webapp.results.fingerprint import DataCounts, DataState, data_counts, data_state
 from webapp.results.formula_models import ModelParams, study_model
 from webapp.results.study_data import Facts, StudyData, study_data
 from webapp.studies.models import Study
@@ -111,13 +111,19 @@ class AnalysisKey:
         return AnalysisParams(study=self.study.pk, part=self.part, model=self.model, **self.counted_work)
 
     @cached_property
+    def counts(self) -> DataCounts:
+        """Counts of the data at the first access, equal for all parts."""
+        return data_counts(self.study, **self.counted_work)
+
+    @cached_property
     def state(self) -> DataState:
         """State of the data at the first access."""
-        return data_state(self.study, PARTS[self.part].reads, **self.counted_work)
+        return data_state(self.study, PARTS[self.part].reads, self.counts, **self.counted_work)
 
     def with_part(self, part: str, model: ModelParams | None = None) -> AnalysisKey:
         """Return the key of another part, sharing cached data."""
         sibling = replace(self, part=part, model=model)
+        sibling.__dict__["counts"] = self.counts
         if PARTS[part].reads == PARTS[self.part].reads:
             sibling.__dict__["state"] = self.state
         return sibling

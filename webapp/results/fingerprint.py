@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Unpack
 
@@ -76,17 +76,39 @@ def analysed_counts(
     )
 
 
-def data_state(study: Study, reads: Collection[Reads] = (), **counted_work: Unpack[CountedWork]) -> DataState:
+@dataclass(frozen=True, slots=True)
+class DataCounts:
+    """Counts that tell whether a study's data have changed.
+
+    Attributes:
+        rated: number of ratings, and the time of the last change.
+        by_version: key of a bot's version, number of its conversations, and their last change.
+    """
+
+    rated: Mapping[str, Any]
+    by_version: Sequence[tuple[int, int, Any]]
+
+
+def data_counts(study: Study, **counted_work: Unpack[CountedWork]) -> DataCounts:
+    """Count the data of all results on the same work."""
+    chats = study_conversations(study, **counted_work)
+    # Group by version id, because comparing names is slow.
+    by_version = list(chats.order_by().values_list("bot").annotate(Count("pk"), Max("updated_at")))
+    return DataCounts(rated_totals(study, **counted_work), by_version)
+
+
+def data_state(
+    study: Study, reads: Collection[Reads] = (), counts: DataCounts | None = None, **counted_work: Unpack[CountedWork]
+) -> DataState:
     """Return the state of a result's data, without reading answers.
 
     Args:
         reads: its input besides ratings.
+        counts: of the same work, if already counted.
     """
     excluded_flags = counted_work.get("without", ())
-    chats = study_conversations(study, **counted_work)
-    rated = rated_totals(study, **counted_work)
-    # Group by version id, because comparing names is slow.
-    counts_by_version = list(chats.order_by().values_list("bot").annotate(Count("pk"), Max("updated_at")))
+    counts = counts or data_counts(study, **counted_work)
+    rated, counts_by_version = counts.rated, counts.by_version
     versions = BotVersion.objects.filter(pk__in=[version for version, _n, _newest in counts_by_version])
     n_bots = versions.values("bot_id").distinct().count()
     parts = [

@@ -53,7 +53,7 @@ def figures_among(study: Study, among: Q) -> QuerySet[Figure]:
 
     The query excludes the others, because most conversations are included and the few exceptions are faster to find.
     """
-    uncounted = Conversation.objects.filter(~among, study=study, pk=OuterRef("conversation"))
+    uncounted = study.conversations.filter(~among, pk=OuterRef("conversation"))
     return Figure.objects.filter(~Exists(uncounted), study=study)
 
 
@@ -103,7 +103,7 @@ def rated_by_bot(study: Study, among: Q) -> dict[str, int]:
     rated = Figure.objects.filter(series__kind=Series.Kind.COUNT, series__name="ratings", study=study).values(
         "conversation"
     )
-    return conversations_by_bot(Conversation.objects.filter(among, pk__in=rated))
+    return conversations_by_bot(study.conversations.filter(among, pk__in=rated))
 
 
 def conversations_by_bot(rows: QuerySet[Conversation]) -> dict[str, int]:

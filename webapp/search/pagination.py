@@ -41,7 +41,7 @@ Source = Study | SelfPlayRun
 
 def conversations_of_study(study: Study) -> QuerySet[Conversation]:
     """Return a study's conversations, with scripted and failed, without simulated ones."""
-    return Conversation.objects.filter(study=study).exclude(source__in=Conversation.WITHOUT_PEOPLE)
+    return study.conversations.exclude(source__in=Conversation.WITHOUT_PEOPLE)
 
 
 def conversations_of_run(run: SelfPlayRun) -> QuerySet[Conversation]:

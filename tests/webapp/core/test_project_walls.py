@@ -242,3 +242,21 @@ def test_calls_with_a_token_of_another_project_find_nothing(hidden: dict[str, An
             n_compared += 1
     assert n_compared > 50
     assert rows_hidden() == before
+
+
+def test_chats_of_a_study_are_checked_by_its_project_instead_of_one_by_one() -> None:
+    admin = make_staff(*Right, username="admin")
+    admin.is_superuser = True
+    admin.save()
+    lab = project_create(actor=admin, key="lab", name="Lab")
+    with in_project(lab.key):
+        theirs = make_study("theirs")
+        make_conversation(theirs)
+    own = make_study("own")
+    make_conversation(own)
+    with in_project(own.project_id):
+        assert own.conversations.count() == 1
+        assert "project" not in str(own.conversations.all().query)
+        # Of a study that another project owns, there are none, whoever holds the study.
+        assert theirs.conversations.count() == 0
+        assert "project" in str(Conversation.objects.filter(study=own).query)

@@ -259,7 +259,7 @@ Factors = dict[str, dict[str, str]]
 
 def bot_versions(study: Study) -> list[BotVersion]:
     """Return the bot identities in a study's conversations."""
-    version_ids = Conversation.objects.filter(study=study).order_by().values("bot").distinct()
+    version_ids = study.conversations.order_by().values("bot").distinct()
     return list(BotVersion.objects.filter(pk__in=version_ids).order_by("bot_id", "created_at"))
 
 

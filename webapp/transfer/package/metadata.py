@@ -21,7 +21,6 @@ from django.db.models import Max
 from chatbots.installation import VERSION, commit, package_version
 from evaluation.data.formats.tables import escape_cell
 from evaluation.data.package import ATTENTION_CHECK, LEFT_OUT
-from webapp.conversations.models import Conversation
 from webapp.jobs.selectors.metrics import versions_used
 from webapp.ratings.models import Rating
 from webapp.results.fingerprint import Reads, data_state
@@ -223,7 +222,7 @@ def data_as_of(study: Study) -> str:
 
     ISO 8601, UTC.
     """
-    chats = Conversation.objects.filter(study=study).aggregate(newest=Max("updated_at"))
+    chats = study.conversations.aggregate(newest=Max("updated_at"))
     of_tasks = Rating.objects.filter(participant__study=study).aggregate(newest=Max("updated_at"))
     people = study.participants.aggregate(newest=Max("updated_at"))
     newest = [total["newest"] for total in (chats, of_tasks, people) if total["newest"] is not None]
