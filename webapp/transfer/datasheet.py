@@ -19,10 +19,9 @@ from django.db.models import Count
 from chatbots.registry import title_of
 from evaluation.analysis.agreement import rater_agreement
 from evaluation.number_format import share
-from webapp.conversations.models import Conversation
 from webapp.jobs.selectors.metrics import language_name, languages_named, study_languages
 from webapp.ratings.attention_results import own_of_questions, repeats_answered
-from webapp.ratings.selectors import conversations_counted, ratings_counted, study_ratings
+from webapp.ratings.selectors import conversations_counted, ratings_counted, study_conversations, study_ratings
 from webapp.results.cache import DIRECT_RATINGS
 from webapp.results.item_results import study_pairs
 from webapp.search.index_statistics import rated_by_bot
@@ -206,7 +205,7 @@ def _conditions(study: Study) -> str:
         f"{factor.title}, {factor.varies} participants ({', '.join(level.title for level in factor.levels)})"
         for factor in factors
     )
-    rated = Conversation.objects.filter(conversations_counted(study), ratings__isnull=False).order_by()
+    rated = study_conversations(study).filter(ratings__isnull=False).order_by()
     rows = rated.values_list("bot__bot_id", "condition").annotate(n=Count("pk", distinct=True))
     cells = sorted((bot, [condition.get(factor.key, "none") for factor in factors], n) for bot, condition, n in rows)
     counts_text = "; ".join(f"{bot} with {', '.join(levels)}: {n}" for bot, levels, n in cells)

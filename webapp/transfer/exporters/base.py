@@ -306,11 +306,8 @@ def build_shown_filter(study: Source, options: ExportOptions, *, prefix: str = "
 
 def conversations_included(study: Source, options: ExportOptions) -> QuerySet[Conversation]:
     """Return the conversations of an export, oldest first."""
-    return (
-        Conversation.objects.filter(build_shown_filter(study, options))
-        .select_related("bot")
-        .order_by("created_at", "id")
-    )
+    rows = study.conversations if isinstance(study, Study) else Conversation.objects
+    return rows.filter(build_shown_filter(study, options)).select_related("bot").order_by("created_at", "id")
 
 
 def dialogue_id(conversation_id: Any, external_id: str, bot_params: Mapping[str, Any]) -> str:
@@ -372,7 +369,7 @@ def _imported_factors(source: Source) -> set[str]:
     """Return the factors of conversations that were imported with their conditions."""
     if not isinstance(source, Study):
         return set()
-    imported = Conversation.objects.filter(study=source, source=Conversation.Source.IMPORT).exclude(condition={})
+    imported = source.conversations.filter(source=Conversation.Source.IMPORT).exclude(condition={})
     return {
         key for condition in imported.order_by().values_list("condition", flat=True).distinct() for key in condition
     }

@@ -367,7 +367,7 @@ class BotsTable:
         return _BOT_COLUMNS
 
     def rows(self, study: Source, options: ExportOptions) -> Iterator[Sequence[Any]]:
-        conversations = Conversation.objects.filter(build_shown_filter(study, options)).order_by()
+        conversations = conversations_included(study, options).order_by()
         n_by_version = dict(conversations.values_list("bot").annotate(n=Count("pk")))
         bots_discover()
         here = {bot.name: bot for bot in registry}
