@@ -49,6 +49,7 @@ from evaluation.data.formats.csv_roles import (
     roles_by_column,
     why_no_question,
 )
+from evaluation.data.formats.jsonl import JsonRecords, is_unknown_table
 from evaluation.data.formats.mapping import SPEAKER_ROLES, UNNAMED_BOT, FileMapping, guess_speakers, speaker_key
 from evaluation.data.formats.table_rows import (
     BrokenRow,
@@ -399,7 +400,12 @@ def suggested_roles(path: Path) -> tuple[Mapping[str, str], bool] | None:
     except ValueError:
         head_rows(path)
         return guess_roles(_profiles(path, None)), False
-    return (file_format.roles(path), True) if isinstance(file_format, CsvColumns) else None
+    if isinstance(file_format, CsvColumns):
+        return file_format.roles(path), True
+    if isinstance(file_format, JsonRecords) and is_unknown_table(path):
+        head_rows(path)
+        return guess_roles(_profiles(path, None)), False
+    return None
 
 
 def mapped_format(path: Path, mapping: FileMapping) -> FileFormat:

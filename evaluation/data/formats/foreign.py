@@ -21,12 +21,16 @@ _ADVICE = (
 
 
 def foreign_hint(data: Mapping[str, Any]) -> str:
-    """Return a hint that names a record's format, or the nearest one that Confab reads.
-
-    Empty if it resembles none.
-    """
+    """Return a hint that names a record's format, or the nearest one that Confab reads, and the way to map it."""
     for title, needs in _UNREAD.items():
         if all(any(key in data for key in keys) for keys in needs):
             return f"; this looks like the format of {title}, which Confab cannot read: {_ADVICE}"
     nearest = nearest_record_format(data)
-    return f"; the nearest format is {nearest}, but keys of it are missing or empty: {_ADVICE}" if nearest else ""
+    if nearest:
+        return f"; the nearest format is {nearest}, but keys of it are missing or empty: {_ADVICE}"
+    if not {"dialogue_id", "bot"} <= data.keys() and not any(isinstance(value, dict | list) for value in data.values()):
+        return (
+            "; the nearest format is a table with a header. Assign its columns on the page Import, with --column "
+            "ROLE=NAME, or in a notebook with columns={NAME: ROLE}"
+        )
+    return f"; no known format has such keys: {_ADVICE}"

@@ -51,7 +51,7 @@ from evaluation.data.formats.record_formats import (
     record_formats,
     source_fields,
 )
-from evaluation.data.formats.text_files import encoding_note, is_array, json_values
+from evaluation.data.formats.text_files import encoding_note, is_array, json_values, plain_rows
 
 _DIMENSION = re.compile(r"[a-z][a-z0-9_]*\Z")
 _COMMENT_KEYS = ("comment", "comments")
@@ -103,6 +103,16 @@ class JsonRecords:
 
 
 NATIVE = "Confab's JSON Lines"
+
+
+def is_unknown_table(path: Path) -> bool:
+    """Return True for JSON objects with single values, none of which is in a known format."""
+    table = plain_rows(path)
+    rows = islice(table[1], _FIRST_ROWS) if table is not None else ()
+    return table is not None and not any(not isinstance(row, Skipped) and _is_conversation(("", row)) for row in rows)
+
+
+_FIRST_ROWS = 50
 
 
 @dataclass(frozen=True, slots=True)

@@ -629,5 +629,8 @@ def format_for(path: Path, mapping: FileMapping | None = None) -> FileFormat:
         raise ValueError(f"{path.name} is a damaged gzip file without readable data")
     if reason := next(filter(None, reasons), ""):
         raise ValueError(f"{path.name} is in an unknown format: {reason}")
-    known = "; ".join(f"{entry.name}: {entry.title}" for entry in formats)
-    raise ValueError(f"{path.name} is in an unknown format; it begins {quote(head)} ({known})")
+    nearest = formats.get("jsonl" if head.lstrip()[:1] in ("{", "[") else "csv").title
+    raise ValueError(
+        f"{path.name} is in an unknown format; it begins {quote(head)}. The nearest format is {nearest}. Convert the "
+        "file to a table with a header, whose columns you assign on the page Import"
+    )

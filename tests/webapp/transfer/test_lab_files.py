@@ -273,3 +273,32 @@ def test_the_state_of_potato_rates_conversations_of_the_study(name: str, tmp_pat
     rating = Rating.objects.get()
     assert (rating.rater, rating.answers, rating.comment) == ("ann", {"fun": 4, "likes": 3}, "Nice.")
     assert run(path)["ratings"] == 0
+
+
+@pytest.mark.parametrize(
+    ("data", "nearest"),
+    [
+        ({"q": "Hi", "a": "Hello"}, "the nearest format is a table with a header"),
+        ({"model_a": "x", "model_b": "y", "verdict": "a"}, "the nearest format is Chatbot Arena battles"),
+        ({"fields": {"text": "x"}, "answers": []}, r"the nearest format is Argilla \(JSON\)"),
+        ({"lines": [{"x": "Hi"}]}, "no known format has such keys"),
+    ],
+)
+def test_an_unknown_file_names_the_nearest_format_and_the_page(data: Any, nearest: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_text(json.dumps(data) + "\n")
+    with pytest.raises(ValueError, match=f"{nearest}.*on the page Import"):
+        confab.read(path)
+
+
+def test_the_columns_of_unknown_json_objects_can_be_assigned(client: Client) -> None:
+    client.force_login(make_staff(Right.READ, Right.RUN))
+    rows = [{"nr": f"c{n}", "they": "Hi", "it": f"Hello {n}", "sys": "luna", "mark": n} for n in range(3)]
+    data = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    shown = client.post(reverse("dashboard:imports"), {"file": SimpleUploadedFile("x.jsonl", data)}, follow=True)
+    columns = shown.context["columns"].fields
+    assert [field.label for field in columns.values()] == ["nr", "they", "it", "sys", "mark"]
+    roles = dict(zip(columns, ("conversation", "human", "reply", "bot", "question"), strict=True))
+    client.post(shown.redirect_chain[-1][0], {**roles, "study": "k", "_import": "1"})
+    assert stored()["bots"] == ["luna"]
+    assert sorted(value for _, _, given in stored()["ratings"] for _, value in given) == [0, 1, 2]

@@ -187,10 +187,10 @@ def _columns_form(path: Path, data: Any, saved: Mapping[str, str]) -> ColumnsFor
     Raises:
         ValueError: two columns have the same name.
     """
-    if not path.name.lower().endswith(_TABLES) or not path.stat().st_size:
+    if path.name.lower().endswith(".zip") or not path.stat().st_size:
         return None
     suggested = suggested_roles(path)
-    if suggested is None:
+    if suggested is None or (suggested[1] and not path.name.lower().endswith(_TABLES)):
         return None
     header, rows = head_rows(path)
     if len(header) < 2:
