@@ -280,7 +280,8 @@ def test_a_matrix_is_asked_for_shown_and_read(staff: Client) -> None:
     run = SelfPlayRun.objects.get()
     assert run.n_total == 8
     assertContains(
-        staff.get(reverse("dashboard:run", args=[run.pk])), "Each row is the bot that begins, each column the bot that answers."
+        staff.get(reverse("dashboard:run", args=[run.pk])),
+        "Each row is the bot that begins, each column the bot that answers.",
     )
     run_job(run)
     page = staff.get(reverse("dashboard:run", args=[run.pk]))
