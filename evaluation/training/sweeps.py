@@ -42,6 +42,7 @@ from evaluation.training.config import MetricTrainingConfig, config_seeded, lear
 STAR = "⋆"
 P_LIMIT = 0.05
 ONE_SEED = "only one seed has a value"
+MEAN_OF_MODELS = "mean of models"
 NO_VALUE = "undefined for every seed"
 MAX_CELLS = 1_000
 _MAX_NAME = 64
@@ -419,16 +420,39 @@ class SweepGroup:
         return SeedMean.over([cell["best"].get(name) for cell in self.trained])
 
     def correlations(self) -> dict[tuple[str, str, str], list[Mapping[str, Any]]]:
-        """Return the agreement of each seed by dimension, data set and dialogue model."""
+        """Return the agreement of each seed by dimension, data set and dialogue model, and its mean over the models."""
         rows: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
         for cell in self.trained:
+            by_set: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
             for row in cell["agreement"]:
                 rows.setdefault((row["dimension"], row["data_set"], row["model"]), []).append(row)
-        return rows
+                if row["model"]:
+                    by_set.setdefault((row["dimension"], row["data_set"]), []).append(row)
+            for (dimension, data_set), models in by_set.items():
+                if len(models) > 1:
+                    rows.setdefault((dimension, data_set, MEAN_OF_MODELS), []).append(_mean_of_models(models))
+        return dict(sorted(rows.items(), key=lambda item: item[0][:2]))
 
     def correlation(self, rows: Sequence[Mapping[str, Any]], method: str) -> SeedMean:
         """Return the mean of a coefficient over the seeds."""
-        return SeedMean.over([row[method]["r"] for row in rows], [row[method]["p"] for row in rows])
+        has_p = all("p" in row[method] for row in rows)
+        return SeedMean.over([row[method]["r"] for row in rows], [row[method]["p"] for row in rows] if has_p else None)
+
+    def average(self, rows: Sequence[Mapping[str, Any]]) -> SeedMean:
+        """Return the mean of Pearson's and Spearman's coefficients over the seeds, as in GRADE's tables."""
+        pairs = [(row["pearson"]["r"], row["spearman"]["r"]) for row in rows]
+        return SeedMean.over([None if None in pair else fmean(pair) for pair in pairs])
+
+
+def _mean_of_models(models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return one seed's mean coefficients over dialogue models; undefined if one of them is."""
+    from evaluation.stats.correlation import METHODS
+
+    row: dict[str, Any] = {"n": sum(model["n"] for model in models)}
+    for method in METHODS:
+        values = [model[method]["r"] for model in models]
+        row[method] = {"r": None if None in values else fmean(values)}
+    return row
 
 
 @dataclass(frozen=True)
@@ -481,8 +505,9 @@ class SweepResult:
 
         for group in self.groups:
             for place, rows in group.correlations().items():
-                for method in METHODS:
-                    yield group, place, method, group.correlation(rows, method)
+                if place[2] != MEAN_OF_MODELS:  # which has no p-value
+                    for method in METHODS:
+                        yield group, place, method, group.correlation(rows, method)
 
     def _agreement_tables(self) -> Iterator[NamedTable]:
         from evaluation.stats.correlation import METHODS
@@ -503,6 +528,7 @@ class SweepResult:
                 [method.capitalize() for method in METHODS],
                 lambda row: [row[0].correlation(row[2], method).cell() for method in METHODS],
             ),
+            ("Mean of Pearson and Spearman", lambda row: row[0].average(row[2]).cell()),
             ("Seeds", lambda row: count_cell(len(row[2]))),
             ("Replies", lambda row: count_cell(row[2][0]["n"])),
             method="Correlation of the trained metric with mean human ratings: mean ± standard deviation over seeds.",

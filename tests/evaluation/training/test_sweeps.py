@@ -141,3 +141,42 @@ def test_the_twelve_configs_are_printed_as_in_table_9(tmp_path: Path) -> None:
     cells, _folder = plan_cells(BotTrainee(), paths, data=tmp_path, seeds=(1, 2))
     assert len(cells) == 24
     assert cells[0].name == "cornell-hred-ei-seed-1"
+
+
+def test_means_over_dialogue_models_and_both_coefficients_by_hand() -> None:
+    def row(model: str, pearson: float, spearman: float, p: float) -> dict[str, Any]:
+        both = {"pearson": {"r": pearson, "p": p}, "spearman": {"r": spearman, "p": p}}
+        return {
+            "dimension": "good",
+            "data_set": "dd",
+            "model": model,
+            "n": 150,
+            "kendall": {"r": None, "p": None},
+            **both,
+        }
+
+    def cell(seed: int, *rows: dict[str, Any], error: str = "") -> dict[str, Any]:
+        common = {"name": f"grade-seed-{seed}", "label": "grade", "settings": {}, "share": 1, "seed": seed}
+        return {**common, "best": {}, "agreement": list(rows), "error": error}
+
+    result = SweepResult(
+        (
+            cell(1, row("", 0.3, 0.3, 0.01), row("ranker", 0.2, 0.1, 0.2), row("generator", 0.4, 0.3, 0.01)),
+            cell(2, row("", 0.5, 0.3, 0.01), row("ranker", 0.4, 0.3, 0.3), row("generator", 0.6, 0.5, 0.01)),
+            cell(3, error="the corpus is gone"),
+        )
+    )
+    [group] = result.groups
+    rows = group.correlations()
+    of_models = rows["good", "dd", "mean of models"]
+    assert [seed["pearson"]["r"] for seed in of_models] == pytest.approx([0.3, 0.5])
+    average = group.average(of_models)
+    assert average.mean == pytest.approx((0.25 + 0.45) / 2), "GRADE's average: the mean of four values per seed"
+    assert average.sd == pytest.approx(0.2 / 2**0.5)
+    printed = result.summary()
+    assert ".300 ± .141⋆" in printed, "the ranker's Pearson, not significant for either seed"
+    assert "5 of 9 mean correlations are unstable" in printed
+    assert "2 of 3 trainings are complete." in printed
+    assert "Failed: grade-seed-3: the corpus is gone" in printed
+    unstable = [mean.is_unstable for *_names, mean in result._correlations()]
+    assert (len(unstable), sum(unstable)) == (9, 5), "two of the ranker, and Kendall, which is undefined, of all three"
