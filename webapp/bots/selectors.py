@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from chatbots.encoders.cache import TextStore
 
 LONGEST_CARD = 100_000
-_KIND_TITLES = {"checkpoint": "trained here", "gguf": "local model file", "transformers": "Hugging Face model"}
+_KIND_TITLES = {"checkpoint": "trained with Confab", "gguf": "local model file", "transformers": "Hugging Face model"}
 """Kinds of bots whose names are technical."""
 MOST_PAID_TRIES = 10
 """Number of automatic test replies of a disabled bot that may cost money (five hours); then a researcher must enable
