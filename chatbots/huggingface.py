@@ -129,8 +129,12 @@ def is_local(model: str) -> bool:
     return Path(model).expanduser().is_dir() or not _HUB_ID.fullmatch(model)
 
 
-def missing_reason(model: str, revision: str | None, *, allow_download: bool) -> str | None:
-    """Explain why a model cannot be loaded and how to fix it, or return None."""
+def missing_reason(model: str, revision: str | None, *, allow_download: bool, has_option: bool = True) -> str | None:
+    """Explain why a model cannot be loaded and how to fix it, or return None.
+
+    Args:
+        has_option: True if its entry has an option `allow_download`.
+    """
     folder = find_model(model, revision)
     if folder is not None:
         if reason := _unusable_reason(folder):
@@ -152,7 +156,8 @@ def missing_reason(model: str, revision: str | None, *, allow_download: bool) ->
     revision_option = f" --revision {revision}" if revision else ""
     return (
         f"there is no folder {model!r} and no complete copy of this model in the Hugging Face cache; run "
-        f"`hf download {model}{revision_option}` while online, or set `allow_download: true`"
+        f"`hf download {model}{revision_option}` while online"
+        + (", or set `allow_download: true`" if has_option else "")
     )
 
 

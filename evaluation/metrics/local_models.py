@@ -145,7 +145,7 @@ class LocalModel:
         source = self._source
         if is_gguf(source):
             return gguf_transformers_reason(source)
-        return missing_reason(source, None, allow_download=False)
+        return missing_reason(source, None, allow_download=False, has_option=False)
 
     def load(self, kind: str) -> LoadedPretrained:
         """Load the model once.

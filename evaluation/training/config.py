@@ -61,7 +61,7 @@ def backbone_missing(config: BackboneConfig) -> str | None:
         return "adapters need the package peft, which is not installed"
     if config.model == MINILM:
         return encoder_get(MINILM).unavailable_reason()
-    return missing_reason(config.model, None, allow_download=False)
+    return missing_reason(config.model, None, allow_download=False, has_option=False)
 
 
 def backbone_identity(config: BackboneConfig) -> dict[str, Any]:
