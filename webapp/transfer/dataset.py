@@ -9,6 +9,7 @@ formats.
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -44,6 +45,8 @@ LICENCES = {
     "odbl": "https://opendatacommons.org/licenses/odbl/1-0/",
 }
 """Licences of data, by the Hub's identifier, with the address of their text."""
+_R_NAME = re.compile(r"(?!(if|else|repeat|while|function|for|next|break|in)$)[A-Za-z][A-Za-z0-9_.]*")
+"""Names that R reads without backticks."""
 _TABLES = ("conversations", "turns", "ratings", "items", "judged", "metrics", "bots")
 _BATCH = 500
 _ROLES = {"human": "user", "bot": "assistant"}
@@ -334,9 +337,10 @@ def _load_r(study: Study, tables: Sequence[PackagedTable]) -> str:
     lines = [text, "", '# Models; install.packages(c("lme4", "ordinal")) first. The first bot is the reference.']
     for question in post_task_questions(study.version):
         if question.kind == "scale":
-            formula = f"{question.key} ~ bot + (1 | rater)"
+            key = question.key if _R_NAME.fullmatch(question.key) else f"`{question.key}`"
+            formula = f"{key} ~ bot + (1 | rater)"
             lines.append(f"# lme4::lmer({formula}, data = ratings)")
-            lines.append(f"# ordinal::clmm(factor({question.key}, ordered = TRUE) ~ bot + (1 | rater), data = ratings)")
+            lines.append(f"# ordinal::clmm(factor({key}, ordered = TRUE) ~ bot + (1 | rater), data = ratings)")
     return "\n".join([*lines, ""])
 
 

@@ -25,7 +25,14 @@ from webapp.transfer.package.contents import package_pieces
 from webapp.transfer.redaction import review as review_module
 from webapp.transfer.redaction.recall import measure_recall, read_marked
 from webapp.transfer.redaction.redactor import Redactor
-from webapp.transfer.redaction.review import hit_decide, list_hits, review_finish, summarise_redaction, texts_search
+from webapp.transfer.redaction.review import (
+    RedactionSummary,
+    hit_decide,
+    list_hits,
+    review_finish,
+    summarise_redaction,
+    texts_search,
+)
 from webapp.transfer.redaction.rules import Hit, Rules
 
 TEXTS = ROOT / "tests" / "data" / "redaction"
@@ -182,3 +189,16 @@ def test_the_command_writes_redacted_tables(study: Study, tmp_path: Path) -> Non
     call_command("export", study=study.key, what="messages", output=file, redacted=True)
     texts = [json.loads(line)["text"] for line in file.read_text("utf-8").splitlines()]
     assert "Mine is [EMAIL]." in texts, "without a search, placeholders have no number"
+
+
+@pytest.mark.parametrize(
+    ("n_names", "model", "words"),
+    [
+        (0, "", "Names: not searched."),
+        (3, "", "Names: from a list of 3."),
+        (0, "en_core_web_sm", "Names: with the model en_core_web_sm."),
+        (3, "en_core_web_sm", "Names: from a list of 3, and with the model en_core_web_sm."),
+    ],
+)
+def test_the_summary_says_how_names_were_searched(n_names: int, model: str, words: str) -> None:
+    assert words in RedactionSummary(1, {}, n_names, model, True).describe()

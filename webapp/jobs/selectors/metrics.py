@@ -58,9 +58,9 @@ def imported_metric(row: ImportedMetric, values: Mapping[Place, float] | None = 
     return ScoreFileMetric(
         row.name,
         row.title,
-        direction=row.direction,
+        direction=row.direction,  # type: ignore[arg-type]
         version=str(row.revision),
-        project=row.project_id,
+        project=row.project_id or "",
         licence=row.licence,
         values=values,
     )

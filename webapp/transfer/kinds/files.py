@@ -256,7 +256,7 @@ class ImportJob(JobKind[Job, ImportParams]):
                 return _items(work, path, name)
             if params.scores:
                 study, run = scores_target(params.study, params.run)
-                origin = {"lower": params.lower, "licence": params.licence, "source": params.source}
+                origin: dict[str, Any] = {"lower": params.lower, "licence": params.licence, "source": params.source}
                 progress_of_values = partial(work.beat, now=True)
                 return scores_import(
                     path, study=study, run=run, name=name, progress=progress_of_values, **origin

@@ -249,9 +249,9 @@ class RedactionSummary:
             for kind, counter in self.counts.items()
             if (n := counter[Decision.REPLACE] + counter[Decision.UNDECIDED])
         ]
-        names = f"from a list of {self.n_names}" if self.n_names else "not searched"
-        if self.model:
-            names += f", and with the model {self.model}"
+        ways = [f"from a list of {self.n_names}"] if self.n_names else []
+        ways += [f"with the model {self.model}"] if self.model else []
+        names = ", and ".join(ways) or "not searched"
         return (
             f"{opening} Replaced by placeholders: {', '.join(replaced) or 'nothing'}; kept after review: "
             f"{self.total(Decision.KEEP)}; undecided and therefore replaced: {self.n_undecided}. Names: {names}."
