@@ -368,7 +368,8 @@ def look() -> None:
     open_incidents = {
         (incident.kind, incident.subject): incident for incident in Incident.objects.filter(ended_at=None)
     }
-    present, unchecked = find_problems(open_incidents.keys()), ()
+    present = find_problems(open_incidents.keys())
+    unchecked: tuple[str, ...] = ()
     try:
         present += _problems_of_studies()
     except Exception as error:  # an error in a study must not stop the checks of the server

@@ -138,7 +138,7 @@ class StudyFrame:
         if not self._has_chats:
             return ""
         if get_protocol(self.study).marks_turns:  # the index has ratings of whole chats only
-            return self.link(ChatSelection.of(highlight=FEEDBACK, bot=bots, **filters))
+            return self.link(ChatSelection.of(highlight=FEEDBACK, bot=bots).narrowed(**filters))
         return self.link(ChatSelection.of_mean(dimension, bots, **filters))
 
     @property
