@@ -25,6 +25,16 @@ _REHEARSED: dict[str, Any] = {
     "median_s": 100.2,
     "slowest": {"bot": "eliza", "seconds": 4.2},
 }
+_SWEPT = {
+    "name": "a-seed-1",
+    "label": "a",
+    "settings": {},
+    "share": 1,
+    "seed": 1,
+    "best": {},
+    "agreement": [],
+    "error": "gone",
+}
 _JOBS: dict[str, tuple[dict[str, Any], Any, str]] = {
     "alert": ({}, {"sent": 1, "not_sent": 2}, "1 alert was sent; 2 could not be sent."),
     "items": ({"study": "s"}, {"items": 3, "alike": 1}, "3 items were added.|Skipped: 1 equal to another item."),
@@ -38,6 +48,9 @@ _JOBS: dict[str, tuple[dict[str, Any], Any, str]] = {
         {"checkpoint": "/x", "epochs": 1, "best": {"loss": None}},
         "after 1 epoch.",
     ),
+    "metric_sweep": ({"cells": [_SWEPT]}, {"cells": [_SWEPT]}, "0 of 1 trainings are complete.|Failed: a-seed-1: gone"),
+    "bot_sweep": ({"cells": [_SWEPT]}, {"cells": [{**_SWEPT, "error": ""}]}, "1 of 1 trainings are complete."),
+    "explanation": ({}, [{"metric": "grade_lite"}], "1 metric explains its score of this reply."),
     "rehearsal": (
         {"people": 12},
         _REHEARSED,
