@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from django.contrib.auth import get_user_model
 from django.core.management import call_command
+from django.template.loader import render_to_string
 from django.test import Client
 from django.urls import reverse
 from django.utils.html import strip_tags
@@ -21,7 +22,7 @@ from hypothesis import strategies as st
 
 from evaluation.analysis.comparisons import Comparisons
 from evaluation.data.ratings import RatingDimension
-from evaluation.data.result_tables import Cell, Header, PageTable, number_cell, span_cell
+from evaluation.data.result_tables import Cell, Header, PageTable, count_cell, declared_table, number_cell, span_cell
 from evaluation.metrics.registry import metric_list
 from evaluation.plots.charts import ScatterPoint, Weight
 from evaluation.plots.marks import bot_icon, bot_number, bot_shape, slots_of
@@ -458,3 +459,12 @@ def test_captions_of_tables_do_not_speak_of_colours() -> None:
     assert laid_out.caption == "How far apart are they? Means with 90 % interval."
     for text in laid_out.texts:
         assert "Coloured" not in base64.b64decode(text.href.partition("base64,")[2]).decode()
+
+
+def test_a_table_that_scrolls_says_how_many_rows_it_has() -> None:
+    def page(n: int) -> str:
+        named = declared_table("t", "T", range(n), ("Row", lambda row: count_cell(row)))
+        return render_to_string("dashboard/_table.html", {"table": named.table, "caption": "T"})
+
+    assert "90 rows. Scroll within the table to see all of them." in page(90)
+    assert "Scroll" not in page(5)
