@@ -38,7 +38,7 @@ def rows_insert(model: type[models.Model], columns: Sequence[str], rows: Iterabl
     for row in rows:
         lines.write("\t".join([write(value) for write, value in zip(writers, row, strict=True)]) + ending)
     lines.seek(0)
-    names = ", ".join(map(connection.ops.quote_name, (*columns, *defaults)))
+    names = ", ".join(connection.ops.quote_name(name) for name in (*columns, *defaults) if name)
     with connection.cursor() as cursor:
         cursor.copy_expert(f"COPY {connection.ops.quote_name(model._meta.db_table)} ({names}) FROM STDIN", lines)
 
