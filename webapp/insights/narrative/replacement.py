@@ -153,7 +153,7 @@ def _settlement(settlement: Settlement | None, noun: str, suffix: str = "") -> s
         "metrics": "Compute the metrics that it needs.",
         "margin": "Set the smallest difference that matters in the study’s settings.",
         "selfplay": "Self-play of the rated bots would settle it.",
-        "better_candidate": "More data of this kind would probably not change it; a better candidate would.",
+        "better_candidate": "With these results, more data of this kind would not change it; a better candidate would.",
     }[settlement.by]
 
 
