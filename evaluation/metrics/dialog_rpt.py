@@ -112,12 +112,16 @@ def combined(scores: Mapping[str, np.ndarray]) -> np.ndarray:
 class DialogRptOptions(InputModel):
     """Options of an entry of `metrics.yaml`: a folder or hub id for each ranker, or "" to leave it out."""
 
-    updown: str = Field("microsoft/DialogRPT-updown", description="ranker by votes")
-    depth: str = Field("microsoft/DialogRPT-depth", description="ranker by the length of the thread below")
-    width: str = Field("microsoft/DialogRPT-width", description="ranker by the number of answers")
-    human_vs_rand: str = Field("microsoft/DialogRPT-human-vs-rand", description="ranker of true against random replies")
-    human_vs_machine: str = Field("microsoft/DialogRPT-human-vs-machine", description="ranker of people against models")
-    device: str = Field("", description="device to compute on; by default that of the run")
+    updown: str = Field(default="microsoft/DialogRPT-updown", description="ranker by votes")
+    depth: str = Field(default="microsoft/DialogRPT-depth", description="ranker by the length of the thread below")
+    width: str = Field(default="microsoft/DialogRPT-width", description="ranker by the number of answers")
+    human_vs_rand: str = Field(
+        default="microsoft/DialogRPT-human-vs-rand", description="ranker of true against random replies"
+    )
+    human_vs_machine: str = Field(
+        default="microsoft/DialogRPT-human-vs-machine", description="ranker of people against models"
+    )
+    device: str = Field(default="", description="device to compute on; by default that of the run")
 
     @model_validator(mode="after")
     def _a_ranker_is_named(self) -> DialogRptOptions:

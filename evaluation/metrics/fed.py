@@ -172,20 +172,21 @@ class FedOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
     model: str = Field(
-        DIALOGPT,
+        default=DIALOGPT,
         min_length=1,
         description="dialogue model: a transformers folder, a hub id, a GGUF file, or a bot's id",
     )
     likelihood: Literal["whole", "follow_up"] = Field(
-        "whole", description="mean log-likelihood of dialogue and follow-up (released code), or of the follow-up alone"
+        default="whole",
+        description="mean log-likelihood of dialogue and follow-up (released code), or of the follow-up alone",
     )
-    device: str = Field("", description="device to compute on; by default that of the run")
+    device: str = Field(default="", description="device to compute on; by default that of the run")
 
 
 class FedLiteOptions(FedOptions):
     """Options of FED-lite."""
 
-    model: str = Field(SMOLLM2, min_length=1, description="a small language model; by default the shipped one")
+    model: str = Field(default=SMOLLM2, min_length=1, description="a small language model; by default the shipped one")
 
 
 @register_metric

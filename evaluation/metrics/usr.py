@@ -44,9 +44,9 @@ class UsrLevels(InputModel):
     """Means and standard deviations that standardise the two parts."""
 
     mlm_mean: Number = -1.012293440649907
-    mlm_spread: Number = Field(0.39053753419230813, gt=0)
+    mlm_spread: Number = Field(default=0.39053753419230813, gt=0)
     dr_mean: Number = 0.8604811806918587
-    dr_spread: Number = Field(0.30259338627812254, gt=0)
+    dr_spread: Number = Field(default=0.30259338627812254, gt=0)
 
 
 class UsrWeights(InputModel):
@@ -62,18 +62,22 @@ class UsrOptions(InputModel):
     """Options of an entry of `metrics.yaml`."""
 
     mlm: str = Field(
-        "adamlin/usr-topicalchat-roberta_ft", min_length=1, description="masked language model: a folder or a hub id"
+        default="adamlin/usr-topicalchat-roberta_ft",
+        min_length=1,
+        description="masked language model: a folder or a hub id",
     )
     dr: str = Field(
-        "adamlin/usr-topicalchat-ctx", min_length=1, description="classifier of (context, reply): a folder or a hub id"
+        default="adamlin/usr-topicalchat-ctx",
+        min_length=1,
+        description="classifier of (context, reply): a folder or a hub id",
     )
-    label: str = Field("LABEL_1", min_length=1, description="label of a true reply")
+    label: str = Field(default="LABEL_1", min_length=1, description="label of a true reply")
     has_markers: bool = Field(
-        True, description="wrap utterances in _go and _eos, in lower case, as the authors' models"
+        default=True, description="wrap utterances in _go and _eos, in lower case, as the authors' models"
     )
     levels: UsrLevels = UsrLevels()
     weights: UsrWeights = UsrWeights()
-    device: str = Field("", description="device to compute on; by default that of the run")
+    device: str = Field(default="", description="device to compute on; by default that of the run")
 
 
 class MaskedModel(LocalModel):
