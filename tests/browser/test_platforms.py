@@ -7,7 +7,7 @@ import httpx
 import pytest
 from playwright.sync_api import FrameLocator, Page, expect
 
-from tests.browser.test_participant import chat_and_rate, no_sideways_scroll, study
+from tests.browser.test_participant import chat_and_rate, choose, no_sideways_scroll, study
 from tests.builders import BY_PROLIFIC
 from tests.conftest import ConfabServer
 from tests.platforms import FakeMTurk, FakeProlific
@@ -146,3 +146,50 @@ def test_a_survey_frames_the_study_and_is_told_the_end(
     page.reload()  # the response id leads to the same end
     page.wait_for_function("messages.length === 1")
     assert page.evaluate("messages[0].code") == code
+
+
+@pytest.mark.parametrize("width", [390, 1366])
+def test_a_framed_chat_survives_reload_and_back_without_cookies(
+    test_bots_server: ConfabServer, new_page: Callable[..., Page], width: int
+) -> None:
+    server = test_bots_server
+    panel = {"platform": "panel", "id_parameter": "rid", "frame_ancestors": SURVEY}
+    outcomes = ("rated", "bot_failed", "screened_out", "failed_check", "no_consent", "withdrawn", "late")
+    back = SURVEY + "/back?chat={conversation}&code={code}"
+    key = study(server, "back", ["test-quick"], min_exchanges=2, **panel, **{f"link_{name}": back for name in outcomes})
+    rid = f"R_{width}aXbPq8Lm0wYt7K"
+    page = new_page(width)
+    body = HOST_PAGE.format(address=f"{server.url}/s/{key}/?rid={rid}", origin=server.url)
+    page.route(f"{SURVEY}/**", lambda route: route.fulfill(status=200, content_type="text/html", body=body))
+    page.goto(f"{SURVEY}/form")
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("checkbox").check()
+    frame.get_by_role("button", name="Continue").click()
+    frame.get_by_role("button", name="Start chatting").click()
+    frame.locator("#text").fill("First message")
+    frame.get_by_role("button", name="Send").click()
+    expect(frame.locator("#log .votes")).to_have_count(1)
+
+    def agree_again() -> None:
+        """Agree on the first page, which leads back to the chat: the response id is known."""
+        frame.get_by_role("checkbox").check()
+        frame.get_by_role("button", name="Continue").click()
+        frame.get_by_role("button", name="Start chatting").click()
+        expect(frame.locator("#log")).to_contain_text("First message")
+
+    page.reload()  # the survey's page opens the study's link again
+    agree_again()
+    with page.expect_event("framenavigated"):
+        page.evaluate("history.back()")  # within the frame, to the first page
+    agree_again()
+    frame.locator("#text").fill("Second message")
+    frame.get_by_role("button", name="Send").click()
+    expect(frame.locator("#log .votes")).to_have_count(2)
+    frame.locator("#rate").click()
+    for question in ("quality", "fluency", "diversity", "contingency", "empathy"):
+        choose(frame, question, 4)
+    frame.get_by_role("button", name="Save and finish").click()
+    page.wait_for_function("messages.length === 1")
+    conversation = page.evaluate("messages[0].conversation")
+    assert f"{SURVEY}/back?chat={conversation}&" in (frame.locator("#return").get_attribute("href") or "")
+    assert page.context.cookies(server.url) == [], "the frame works without cookies"
