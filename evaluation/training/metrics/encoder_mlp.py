@@ -73,7 +73,9 @@ class EncoderMlpTraining(RatedTraining):
         assert isinstance(prepared.train, RatedExamples)
         mean = sum(pair.score for pair in prepared.train.pairs) / prepared.train.n
         # From 0, a small learning rate would spend the training on reaching the ratings' mean.
-        nn.init.constant_(network.head.layers[-1].bias, mean)
+        bias = network.head.layers[-1].bias
+        assert isinstance(bias, Tensor)
+        nn.init.constant_(bias, mean)
         return network
 
     def restored(self, checkpoint: Checkpoint) -> nn.Module:
