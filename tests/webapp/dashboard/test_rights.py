@@ -32,6 +32,7 @@ VALUES = {
     "column": "words_user",
     "group": 0,
     "number": 0,
+    "paper": "no-such-paper",
     "exchange": 1,
     "fit_id": 0,
     "participant_id": uuid.UUID(int=0),
