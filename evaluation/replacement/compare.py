@@ -253,8 +253,8 @@ def _correct(verdicts: Sequence[CandidateVerdict]) -> list[CandidateVerdict]:
         tested = [k for k, verdict in enumerate(corrected) if getattr(verdict, question).p is not None]
         p_values = holm([getattr(corrected[k], question).p for k in tested])
         for k, p in zip(tested, p_values, strict=True):
-            answers = getattr(corrected[k], question)
-            answers = replace(answers, p_corrected=float(p))
+            assert p is not None, "only undefined p-values stay undefined"
+            answers = replace(getattr(corrected[k], question), p_corrected=p)
             if p <= ALPHA and answers.answer == "not_known":
                 answers = replace(answers, answer="yes", settled_by=None)
             corrected[k] = replace(corrected[k], **{question: answers})

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import ceil, exp, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -52,13 +53,18 @@ def worth_of_scores(
         effective_reason = reasons[0] if effective is None and reasons else None
     known = rated & np.isfinite(scores)
     estimate, error, df, reason = _log_ratio(values[known], scores[known], ratings.bot[known], ratings.unit[known])
-    fields = {"n": n, "n_unrated": n_unrated, "effective": effective, "effective_reason": effective_reason}
+    fields: dict[str, Any] = {
+        "n": n,
+        "n_unrated": n_unrated,
+        "effective": effective,
+        "effective_reason": effective_reason,
+    }
     if estimate is None or error is None:
         return RatingsWorth("not_known", reason=reason, settled_by=Settlement("ratings"), **fields)
     return _answer(estimate, error, df, int(known.sum()), fields)
 
 
-def _answer(estimate: float, error: float, df: int, n_known: int, fields: dict[str, object]) -> RatingsWorth:
+def _answer(estimate: float, error: float, df: int, n_known: int, fields: dict[str, Any]) -> RatingsWorth:
     from scipy import stats
 
     half = float(stats.t.ppf(1 - ALPHA / 2, df)) * error
@@ -67,11 +73,11 @@ def _answer(estimate: float, error: float, df: int, n_known: int, fields: dict[s
     p = float(stats.t.cdf(estimate / error, df))
     settlement = None
     if high < 1:
-        return RatingsWorth("no", saved=saved, p=p, **fields)  # type: ignore[arg-type]
+        return RatingsWorth("no", saved=saved, p=p, **fields)
     if low <= 0:
         needed = n_known * (half / estimate) ** 2 if estimate < 0 else float("inf")
         settlement = Settlement("ratings", ceil(needed)) if needed <= MOST_RATINGS else Settlement("better_candidate")
-    return RatingsWorth("not_known", saved=saved, p=p, settled_by=settlement, **fields)  # type: ignore[arg-type]
+    return RatingsWorth("not_known", saved=saved, p=p, settled_by=settlement, **fields)
 
 
 def _log_ratio(
@@ -89,7 +95,7 @@ def _log_ratio(
     if spread <= 1e-12 * max(1.0, float((scores**2).sum())):
         return None, None, 0, CONSTANT_WITHIN
     n_groups = min(n_units, MOST_GROUPS)
-    moments = _moments(*centred, bot, unit, np.arange(n_units) % n_groups)
+    moments = _moments(centred[0], centred[1], bot, unit, np.arange(n_units) % n_groups)
     total = moments.sum(axis=0)
     estimate = float(_log_ratios(total))
     left_out = _log_ratios(total - moments)

@@ -58,7 +58,11 @@ def _imported_scores(data: StudyData) -> dict[str, dict[str, float]]:
     """Return the scores of chats that were imported from files, by title and conversation."""
     frame = data.metrics
     columns = {metric.title: column for metric in imported_metrics(data.study) for column in column_names([metric])}
-    return {title: frame[column].dropna().to_dict() for title, column in columns.items() if column in frame}
+    return {
+        title: {str(chat): float(score) for chat, score in frame[column].dropna().items()}
+        for title, column in columns.items()
+        if column in frame
+    }
 
 
 def _simulated(study: Study) -> Iterator[tuple[str, pd.DataFrame]]:

@@ -88,7 +88,7 @@ def test_one_file_with_every_part(page: tuple[str, Page], data: StudyData) -> No
     parts = re.findall(r'<section id="([a-z]+)"', html)
     assert parts == [
         *("ratings", "comparisons", "models", "raters"),
-        *("hybrid", "trajectories", "correlations", "methods"),
+        *("hybrid", "replacement", "trajectories", "correlations", "methods"),
     ]
     assert html.count("<h1 ") == 1
     assert "16 people rated 64 conversations with 4 bots on 2 dimensions." in html
