@@ -1,7 +1,7 @@
 """Tables of GRADE, PONE, RADE and DialogEntailment, filled from a benchmark.
 
 `layout_tables` puts the published values next to those computed on rated replies, in the numbering of a paper. Each
-empty cell has one of the five reasons of `Gap`.
+empty cell has one of the five reasons of `GapReason`.
 """
 
 from __future__ import annotations
@@ -31,9 +31,10 @@ from evaluation.data.result_tables import (
     with_footnotes,
 )
 from evaluation.metrics.entailment import CLASS_COLUMN, CLASSES
+from evaluation.metrics.registry import metric_list
 from evaluation.number_format import share
 from evaluation.published.correlations import Published, cells_of, published_accuracies, published_rows, published_sets
-from evaluation.published.papers import Gap, other_values, papers, published_cell
+from evaluation.published.papers import GapReason, other_values, papers, published_cell
 from evaluation.stats.agreement import fleiss_kappa, rating_table
 from evaluation.stats.constants import SCORE_LEVEL
 from evaluation.stats.correlation import METHODS, Method
@@ -81,6 +82,7 @@ class _Computed:
         self.cells: dict[tuple[str, _Place], Mapping[str, Any]] = {}
         self.humans: dict[_Place, Mapping[str, Any]] = {}
         self.places: dict[_Place, None] = {}
+        self.known_columns = {column.name for metric in metric_list() for column in metric.columns}
         for rated_set in sets:
             for item in rated_set.judged.items if rated_set.judged else ():
                 for dimension, system in product(item.dimensions, ("", item.model)):
@@ -112,8 +114,8 @@ class _Computed:
             if part is not None:
                 return _computed_cell(part, method)
         if place not in self.places:
-            return share_cell(None, reason=Gap.NO_DATA)
-        return share_cell(None, reason=Gap.NOT_COMPUTED if row.ours else Gap.UNAVAILABLE)
+            return share_cell(None, reason=GapReason.NO_DATA)
+        return share_cell(None, reason=self._gap_of(row.ours))
 
     def own_places(self, name: str, dimensions: set[str]) -> list[_Place]:
         """Return the dialogue models of a data set, on the usual dimension or on several.
@@ -132,21 +134,25 @@ class _Computed:
         """Make the cell of the first of these columns that was computed."""
         part = next((self.cells[column, place] for column in columns if (column, place) in self.cells), None)
         if part is None:
-            return share_cell(None, reason=Gap.NOT_COMPUTED if columns else Gap.UNAVAILABLE)
+            return share_cell(None, reason=self._gap_of(columns))
         return _computed_cell(part, method)
+
+    def _gap_of(self, columns: Sequence[str]) -> GapReason:
+        is_known = any(column in self.known_columns for column in columns)
+        return GapReason.NOT_COMPUTED if is_known else GapReason.UNAVAILABLE
 
     def _human_cell(self, row: Published, place: _Place, method: Method) -> Cell:
         figures = self.humans.get(place)
         if figures is None:
-            return share_cell(None, reason=Gap.NOT_COMPUTED if place in self.places else Gap.NO_DATA)
+            return share_cell(None, reason=GapReason.NOT_COMPUTED if place in self.places else GapReason.NO_DATA)
         name = "human_max" if "max" in row.metric else "human_mean"
-        return share_cell(figures.get(method, {}).get(name), 3, Gap.UNDEFINED)
+        return share_cell(figures.get(method, {}).get(name), 3, GapReason.UNDEFINED)
 
 
 def _computed_cell(part: Mapping[str, Any], method: Method) -> Cell:
     r, p = part[method]["r"], part[method]["p"]
     if r is None:
-        return share_cell(None, reason=Gap.UNDEFINED)
+        return share_cell(None, reason=GapReason.UNDEFINED)
     mark = "*" if p is not None and p > NOT_SIGNIFICANT else ""
     return Cell(share(r, 3) + mark, raw=(r,))
 
@@ -274,12 +280,12 @@ def _published_table(
         def cells(entry: _Entry) -> list[Cell]:
             row = entry[1].get(place)
             if row is None:
-                return [share_cell(None, reason=Gap.NOT_PUBLISHED)] * len(titles)
+                return [share_cell(None, reason=GapReason.NOT_PUBLISHED)] * len(titles)
             return [
                 cell
                 for method in layout.methods
                 for cell in (
-                    share_cell(row.values.get(method), 3, Gap.NOT_PUBLISHED),
+                    share_cell(row.values.get(method), 3, GapReason.NOT_PUBLISHED),
                     computed.cell(row, place, method),
                 )
             ]
@@ -292,7 +298,7 @@ def _published_table(
             row = entry[1].get(place)
             theirs.append(row.values.get(method) if row else None)
             ours.append(computed.cell(row, place, method).raw[0] if row else None)
-        return [_average_cell(theirs, Gap.NOT_PUBLISHED), _average_cell(ours, Gap.NOT_COMPUTED)]
+        return [_average_cell(theirs, GapReason.NOT_PUBLISHED), _average_cell(ours, GapReason.NOT_COMPUTED)]
 
     return (
         by_metric.items(),
@@ -304,10 +310,10 @@ def _published_table(
 
 
 def _name_cell(column: str) -> Cell:
-    return Cell(column) if column else Cell("–", reason=Gap.NOT_COMPUTED)
+    return Cell(column) if column else Cell("–", reason=GapReason.NOT_COMPUTED)
 
 
-def _average_cell(values: Sequence[float | None], reason: Gap) -> Cell:
+def _average_cell(values: Sequence[float | None], reason: GapReason) -> Cell:
     known = [value for value in values if value is not None]
     return share_cell(float(np.mean(known)) if len(known) == len(values) else None, 3, reason)
 
@@ -380,10 +386,13 @@ def _kappa_cells(items: Sequence[JudgedItem], dimension: str) -> list[Cell]:
         for k, (rater, score) in enumerate(item.scores(dimension)[0])
     ]
     if not ratings:
-        return [*_empty_estimate(Gap.NO_DATA), count_cell(0)]
+        return [*_empty_estimate(GapReason.NO_DATA), count_cell(0)]
     scores, keys, raters = zip(*ratings, strict=True)
     kappa = fleiss_kappa(rating_table(np.array(scores), list(keys), list(raters)))
-    return [*estimate_cells(kappa, attribute="value", shares=True, reason=Gap.UNDEFINED), count_cell(kappa.n_items)]
+    return [
+        *estimate_cells(kappa, attribute="value", shares=True, reason=GapReason.UNDEFINED),
+        count_cell(kappa.n_items),
+    ]
 
 
 def _kappas(sets: Sequence[RatedSet], _computed: _Computed) -> list[NamedTable]:
@@ -427,7 +436,7 @@ def _distributions(sets: Sequence[RatedSet], _computed: _Computed) -> list[Named
             (
                 ("Lowest", "25 %", "Median", "75 %", "Highest", "Mean"),
                 lambda row: [
-                    number_cell(value, reason=Gap.UNDEFINED)
+                    number_cell(value, reason=GapReason.UNDEFINED)
                     for value in (
                         [*np.quantile(row[1], _QUARTILES).tolist(), float(np.mean(row[1]))] if row[1] else [None] * 6
                     )
@@ -477,8 +486,8 @@ def _rade_data(sets: Sequence[RatedSet], _computed: _Computed) -> list[NamedTabl
             if (value := _mean([score for _rater, score in item.scores(dimension)[0]])) is not None
         )
         n = sum(counts.values())
-        shares = [share_cell(counts[step] / n if n else None, 3, Gap.NO_DATA) for step in steps]
-        return [count_cell(len(items) or None, Gap.NO_DATA), *kappa, *shares]
+        shares = [share_cell(counts[step] / n if n else None, 3, GapReason.NO_DATA) for step in steps]
+        return [count_cell(len(items) or None, GapReason.NO_DATA), *kappa, *shares]
 
     return [
         declared_table(
@@ -514,7 +523,7 @@ def _replies_by_model(sets: Sequence[RatedSet], _computed: _Computed) -> list[Na
             list(dict.fromkeys([*theirs, *counts])),
             (("Data set", "Dialogue model"), lambda row: [Cell(_set_title(row[0])), Cell(row[1] or "unknown")]),
             ("Published", lambda row: published_cell(theirs, *row)),
-            ("Here", lambda row: count_cell(counts.get(row), Gap.NO_DATA)),
+            ("Here", lambda row: count_cell(counts.get(row), GapReason.NO_DATA)),
         )
     ]
 
@@ -530,9 +539,9 @@ def _corpus_statistics(sets: Sequence[RatedSet], _computed: _Computed) -> list[N
         words = _mean([float(len(text.split())) for text in texts])
         utterances = _mean([float(len(item.context) + 1) for item in items])
         return [
-            count_cell(len({(item.context, item.response) for item in items}) or None, Gap.NO_DATA),
-            number_cell(utterances, reason=Gap.NO_DATA),
-            number_cell(words, reason=Gap.NO_DATA),
+            count_cell(len({(item.context, item.response) for item in items}) or None, GapReason.NO_DATA),
+            number_cell(utterances, reason=GapReason.NO_DATA),
+            number_cell(words, reason=GapReason.NO_DATA),
         ]
 
     names = ("dialogues", "utterances", "words")
@@ -563,7 +572,7 @@ def _choices_by_group(sets: Sequence[RatedSet], _computed: _Computed) -> list[Na
         def cells(name: str) -> list[Cell]:
             option = shares.get(name)
             if option is None:
-                return _empty_estimate(Gap.NO_DATA)
+                return _empty_estimate(GapReason.NO_DATA)
             return [share_cell(option.approval), span_cell(option.low, option.high, shares=True)]
 
         n = f" ({groups[group].n_people})" if group in groups else ""
@@ -596,7 +605,7 @@ def _pair_counts(_sets: Sequence[RatedSet], _computed: _Computed) -> list[NamedT
                 [f"{part}, published" for part in parts],
                 lambda row: [published_cell(theirs, row, part) for part in parts],
             ),
-            ([f"{part}, here" for part in parts], lambda _row: [count_cell(None, Gap.NO_DATA)] * len(parts)),
+            ([f"{part}, here" for part in parts], lambda _row: [count_cell(None, GapReason.NO_DATA)] * len(parts)),
             note="`make_inference_pairs` prints the counts of a corpus made here.",
         )
     ]
@@ -612,11 +621,14 @@ def _accuracies(sets: Sequence[RatedSet], _computed: _Computed) -> list[NamedTab
             "Accuracy of the classes",
             list(dict.fromkeys([*theirs, *ours])),
             (("Data set", "Classifier"), lambda row: [Cell(_set_title(row[0])), Cell(row[1])]),
-            ("Published", lambda row: share_cell(theirs[row].value if row in theirs else None, 3, Gap.NOT_PUBLISHED)),
+            (
+                "Published",
+                lambda row: share_cell(theirs[row].value if row in theirs else None, 3, GapReason.NOT_PUBLISHED),
+            ),
             (
                 ("Here", "95 %"),
                 lambda row: (
-                    estimate_cells(ours[row], 3, shares=True, reason=Gap.UNDEFINED)
+                    estimate_cells(ours[row], 3, shares=True, reason=GapReason.UNDEFINED)
                     if row in ours
                     else _empty_estimate(_gap_of_set(sets, row[0]))
                 ),
@@ -627,12 +639,12 @@ def _accuracies(sets: Sequence[RatedSet], _computed: _Computed) -> list[NamedTab
     ]
 
 
-def _empty_estimate(gap: Gap) -> list[Cell]:
+def _empty_estimate(gap: GapReason) -> list[Cell]:
     return [share_cell(None, reason=gap), span_cell(None, None, reason=gap)]
 
 
-def _gap_of_set(sets: Sequence[RatedSet], source: str) -> Gap:
-    return Gap.NOT_COMPUTED if source in _by_source(sets) else Gap.NO_DATA
+def _gap_of_set(sets: Sequence[RatedSet], source: str) -> GapReason:
+    return GapReason.NOT_COMPUTED if source in _by_source(sets) else GapReason.NO_DATA
 
 
 def _human_grade(item: JudgedItem, dimension: str) -> float | None:

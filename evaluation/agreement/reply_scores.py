@@ -159,7 +159,7 @@ class ReplyScores:
         return [row for row in ordered if not model or self.items[row.index].model == model]
 
     def explain(self, index: int, metric: str, *, shared: TextCache | None = None) -> Explanation | None:
-        """Return what lies behind a metric's score of a reply, such as keywords; None if there is nothing to add."""
+        """Return the explanation of a score, such as keywords; None if the metric has none."""
         return explain_reply(metric_and_columns(metric)[0], self.items[index], self.items, shared or TextCache())
 
 

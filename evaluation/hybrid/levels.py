@@ -149,7 +149,7 @@ def bot_levels(
     permuted: Permuted = None
     if undefined_reason(x, y) is None:
         permuted = (x, y[permutations(len(y), N_PERMUTATIONS, seed)]) if null is None else null()
-    levels = {}
+    levels: dict[str, BotLevel] = {}
     for method in methods:
         correlation = correlate(x, y, method, interval="fisher")
         draws = np.zeros(0) if permuted is None else rowwise(*permuted, method)

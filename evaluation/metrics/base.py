@@ -149,7 +149,7 @@ class MetricDefaults:
         raise NotImplementedError
 
     def explain(self, reply: ReplyInContext, others: Sequence[ReplyInContext], shared: TextCache) -> Explanation | None:
-        """Return what lies behind the score of a non-blank reply, for display; None if there is nothing to add.
+        """Return the explanation of a non-blank reply's score, for display; None if there is nothing to add.
 
         Args:
             others: other replies of the data set, to compare with.

@@ -27,7 +27,7 @@ class KeywordGraph:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What lies behind a metric's score of a reply.
+    """Explanation of a metric's score of a reply.
 
     Attributes:
         tables: their ids are unique within the explanation.

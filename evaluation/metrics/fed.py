@@ -190,7 +190,7 @@ class FedLiteOptions(FedOptions):
 
 
 @register_metric
-class Fed(ReplyMetric, ConfiguredMetric):
+class FedQualities(ReplyMetric, ConfiguredMetric):
     """FED by DialoGPT, if it is in the Hugging Face cache, or by a configured model."""
 
     has_network = True
@@ -293,7 +293,7 @@ class Fed(ReplyMetric, ConfiguredMetric):
 
 
 @register_metric
-class FedLite(Fed):
+class FedLite(FedQualities):
     """FED's follow-ups by the small language model that Confab can use offline; on request."""
 
     kind = "fed_lite"

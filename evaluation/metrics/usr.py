@@ -155,7 +155,7 @@ def combined(mlm: np.ndarray, dr: np.ndarray, levels: UsrLevels, weights: UsrWei
 
 
 @register_metric
-class Usr(ReplyMetric, ConfiguredMetric):
+class UsrScores(ReplyMetric, ConfiguredMetric):
     """USR's parts MLM and DR, and their combination; on request."""
 
     has_network = True

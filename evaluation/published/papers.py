@@ -1,7 +1,7 @@
 """Numbered tables and figures of the five papers, and their other published values.
 
 `papers.yaml` lists all items with the command or page that reproduces each; `other_tables.csv` has published values
-that are not correlations. `Gap` has the five reasons for a cell without a number.
+that are not correlations. `GapReason` has the five reasons for a cell without a number.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FOLDER = Path(__file__).parent
 Kind = Literal["layout", "command", "page", "drawing"]
 
 
-class Gap(StrEnum):
+class GapReason(StrEnum):
     """Reason for a cell without a number."""
 
     NO_DATA = "no such data here"
@@ -110,12 +110,12 @@ def published_cell(
 ) -> Cell:
     """Make the cell of a published value."""
     value = values[row, column][0] if (row, column) in values else None
-    return (share_cell if is_share else number_cell)(value, digits, Gap.NOT_PUBLISHED)
+    return (share_cell if is_share else number_cell)(value, digits, GapReason.NOT_PUBLISHED)
 
 
 def published_span(values: Mapping[tuple[str, str], OtherValue], row: str, column: str) -> Cell:
     """Make the cell of a published interval of a share."""
     value, half = values.get((row, column), (0.0, None))
     if half is None:
-        return span_cell(None, None, shares=True, reason=Gap.NOT_PUBLISHED)
+        return span_cell(None, None, shares=True, reason=GapReason.NOT_PUBLISHED)
     return span_cell(value - half, value + half, 3, shares=True)

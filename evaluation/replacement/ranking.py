@@ -114,7 +114,7 @@ def _p_worse(rival: RivalErrors) -> float:
 def _settle(
     r: float | None, n_bots: int, rivals: Sequence[RivalErrors], ratios: Mapping[str, ErrorRatio], reason: Reason | None
 ) -> Settlement:
-    """Return what would settle the question, if r and the ratios of errors stay the same."""
+    """Return the data that would settle the question if r and the ratios of errors stay the same."""
     if n_bots < FEW_BOTS:
         return Settlement("bots", FEW_BOTS)
     if reason is NO_LENGTHS:

@@ -21,12 +21,12 @@ Standing = Literal["yes", "ranking", "not_known", "no"]
 is shown that it does not rank bots as people do; `not_known`: none of these."""
 STANDINGS: dict[Standing, str] = {"yes": "yes", "ranking": "for ranking only", "not_known": "not known", "no": "no"}
 Settles = Literal["bots", "ratings", "better_candidate", "chats", "metrics", "margin", "selfplay", "nothing"]
-"""What would settle an open question."""
+"""Data that would settle an open question."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """What would settle an open question.
+    """Data that would settle an open question.
 
     Attributes:
         by: what is needed; `better_candidate`: more data of the same kind would not do.

@@ -13,7 +13,7 @@ from chatbots.identity import canonical_json
 from evaluation.data.items import ReplyInContext
 from evaluation.metrics.base import MetricDefaults
 from evaluation.metrics.explanations import Explanation
-from evaluation.metrics.fed import Fed
+from evaluation.metrics.fed import FedQualities
 from evaluation.metrics.likelihood import ReplyPmi
 from evaluation.metrics.registry import metric_list
 from evaluation.metrics.text_cache import TextCache
@@ -80,7 +80,7 @@ def published(tmp_path_factory):
 def metric(name, tiny_model, published):
     # A language model of 135 million weights would read the same odd texts for minutes.
     found = METRICS[name]
-    if isinstance(found, ReplyPmi | Fed):
+    if isinstance(found, ReplyPmi | FedQualities):
         found = type(found)(model=str(tiny_model))
     elif name in published:
         found = type(found)(**published[name])

@@ -16,7 +16,7 @@ from django.test import Client
 
 from evaluation.agreement.paper_tables import BENCHMARK_PAPERS
 from evaluation.data.result_tables import NamedTable, PageTable
-from evaluation.published.papers import Gap, papers
+from evaluation.published.papers import GapReason, papers
 from tests.builders import signed_in
 from tests.webapp.dashboard.analysis.conftest import measure, records
 from tests.webapp.dashboard.test_pair_pages import make_compared
@@ -161,7 +161,7 @@ def test_all_items_of_the_papers_are_printed_from_small_data(tmp_path: Path) -> 
                 for row in table.rows:
                     texts, empty = [cell.text for cell in row], [cell for cell in row if cell.text in ("", "–")]
                     if table.has_footnotes:
-                        assert {cell.reason for cell in empty} <= set(Gap), (name, item.item, texts)
+                        assert {cell.reason for cell in empty} <= set(GapReason), (name, item.item, texts)
                     else:  # a figure's table, as on its page
                         assert not empty or any(cell.reason or cell.raw != (None,) for cell in row), (name, texts)
     assert n == 53

@@ -1,8 +1,8 @@
 """Report in the numbering of Ghandeharioun et al. (2019).
 
 It has Tables 1 to 9 and Figures 2 to 9, with the published numbers. Our numbers are those of the normal report. A
-number that the study lacks is shown as a gap with one of the five reasons of `Gap`. The one-turn comparisons are made
-by `webapp/insights/report_paper_one_turn.py`.
+number that the study lacks is shown as a gap with one of the five reasons of `GapReason`. The module
+`webapp/insights/report_paper_one_turn.py` makes the one-turn comparisons.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from evaluation.published.ghandeharioun2019 import (
     published,
     published_hyper_parameters,
 )
-from evaluation.published.papers import Gap
+from evaluation.published.papers import GapReason
 from evaluation.stats.correlation import Correlation, correlate
 from webapp.bots.selectors import bots_trained
 from webapp.core.clock import database_now
@@ -155,14 +155,14 @@ def _ratings(ours: _Ours, comparisons: StudyComparisons) -> Section:
         value = published()["2", row[0], name] if row[0] else None
         mean, half = (value.value, value.half_width) if value else (None, None)
         low, high = (None, None) if mean is None or half is None else (mean - half, mean + half)
-        return [number_cell(mean, 3, Gap.NOT_PUBLISHED), span_cell(low, high, 3, reason=Gap.NOT_PUBLISHED)]
+        return [number_cell(mean, 3, GapReason.NOT_PUBLISHED), span_cell(low, high, 3, reason=GapReason.NOT_PUBLISHED)]
 
     def here(cell_key: tuple[Row, str]) -> list[Cell]:
         row, name = cell_key
         mean_row = comparisons.means.rows.get((row[1], name)) if row[1] else None
         if mean_row is not None:
-            return [*mean_cells(mean_row.interval, 3, reason=Gap.UNDEFINED), count_cell(mean_row.interval.n)]
-        reason = Gap.NO_DATA
+            return [*mean_cells(mean_row.interval, 3, reason=GapReason.UNDEFINED), count_cell(mean_row.interval.n)]
+        reason = GapReason.NO_DATA
         return [number_cell(None, reason=reason), span_cell(None, None, reason=reason), count_cell(None, reason)]
 
     note = ""
@@ -214,8 +214,8 @@ def _models(
         bot = row[1] or ""
         here = next((measured[n][bot] for n in _MEASURED[name] if bot in measured.get(n, {})), None)
         return [
-            number_cell(value, 3, Gap.NOT_PUBLISHED),
-            number_cell(here, 3, Gap.NO_DATA if row[1] is None else Gap.NOT_COMPUTED),
+            number_cell(value, 3, GapReason.NOT_PUBLISHED),
+            number_cell(here, 3, GapReason.NO_DATA if row[1] is None else GapReason.NOT_COMPUTED),
         ]
 
     titles = [f"{short}, {whose}" for short in _SHORT.values() for whose in ("published", "here")]
@@ -235,10 +235,10 @@ def _models(
 def _count_ratings(ours: _Ours, comparisons: StudyComparisons) -> Section:
     def published_n(row: Row) -> Cell:
         value = published()["8", row[0], "ratings"].value if row[0] else None
-        return count_cell(int(value or 0) if row[0] else None, Gap.NOT_PUBLISHED)
+        return count_cell(int(value or 0) if row[0] else None, GapReason.NOT_PUBLISHED)
 
     def n(row: Row) -> Cell:
-        return count_cell(comparisons.means.n_ratings.get(row[1], 0) if row[1] else None, Gap.NO_DATA)
+        return count_cell(comparisons.means.n_ratings.get(row[1], 0) if row[1] else None, GapReason.NO_DATA)
 
     columns = (("Bot", ours.name), ("Published", published_n), ("Here", n))
     table = declared_table("table-8", "Ratings per bot", ours.rows(paper_bots()), *columns)
@@ -269,12 +269,12 @@ def _hyper_parameters(ours: _Ours) -> Section:
     def cells(row: Row) -> list[Cell]:
         published_row = theirs.get(row[0], {}) if row[0] else {}
         trained = here.get(row[1] or "", {})
-        gap = Gap.NO_DATA if row[1] is None else Gap.NOT_COMPUTED
+        gap = GapReason.NO_DATA if row[1] is None else GapReason.NOT_COMPUTED
         return [
             cell
             for name in HYPER_PARAMETERS
             for cell in (
-                _setting_cell(published_row.get(name), Gap.NOT_PUBLISHED),
+                _setting_cell(published_row.get(name), GapReason.NOT_PUBLISHED),
                 _setting_cell(trained.get(name), gap),
             )
         ]
@@ -292,7 +292,7 @@ def _hyper_parameters(ours: _Ours) -> Section:
     return Section("table-9", f"Table 9. {table.title}", tables=[with_footnotes(table)])
 
 
-def _setting_cell(value: float | None, reason: Gap) -> Cell:
+def _setting_cell(value: float | None, reason: GapReason) -> Cell:
     return Cell("–" if value is None else f"{value:g}", reason="" if value is not None else reason, raw=(value,))
 
 
@@ -337,7 +337,7 @@ def _over_bots(frame: StudyFrame, comparisons: StudyComparisons) -> Section:
 
     def here(pair: tuple[str, str]) -> list[Cell]:
         if not set(pair) <= our_means.keys():
-            return [share_cell(None, reason=Gap.NO_DATA), span_cell(None, None, reason=Gap.NO_DATA)]
+            return [share_cell(None, reason=GapReason.NO_DATA), span_cell(None, None, reason=GapReason.NO_DATA)]
         return _r_cells(*(our_means[name] for name in pair))
 
     section = Section("figure-7-bots", "Figure 7, over bots")

@@ -22,7 +22,7 @@ from evaluation.data.result_tables import (
 )
 from evaluation.number_format import percent
 from evaluation.published.ghandeharioun2019 import CORPORA, LEVEL, MODELS, NAME, PaperBot
-from evaluation.published.papers import Gap, other_values, published_cell, published_span
+from evaluation.published.papers import GapReason, other_values, published_cell, published_span
 from evaluation.stats.means import Interval
 from webapp.insights.narrative.pairs import protocols_section
 from webapp.insights.narrative.phrases import Section, mean_cells
@@ -103,11 +103,11 @@ class OneTurn:
         def ours(row: tuple[_Comparison, str]) -> list[Cell]:
             outcome = row[0].get_outcome(self.results, row[1])
             if outcome is None:
-                return [share_cell(None, reason=Gap.NO_DATA), span_cell(None, None, reason=Gap.NO_DATA)] * 3
+                return [share_cell(None, reason=GapReason.NO_DATA), span_cell(None, None, reason=GapReason.NO_DATA)] * 3
             return [
                 cell
                 for kind in _KINDS
-                for cell in estimate_cells(getattr(outcome, kind), 3, shares=True, reason=Gap.UNDEFINED)
+                for cell in estimate_cells(getattr(outcome, kind), 3, shares=True, reason=GapReason.UNDEFINED)
             ]
 
         level = percent(self.results.level) if self.results else "interval"
@@ -142,24 +142,25 @@ class OneTurn:
         def ours(row: tuple[_Comparison, str]) -> list[Cell]:
             outcome = row[0].get_outcome(self.results, row[1])
             values = (None, None) if outcome is None else (outcome.n_ambiguous, outcome.n_items)
-            return [count_cell(value, Gap.NO_DATA) for value in values]
+            return [count_cell(value, GapReason.NO_DATA) for value in values]
 
-        found = {kappa.question: kappa for kappa in self.results.kappas} if self.results else {}
+        kappas_here = {kappa.question: kappa for kappa in self.results.kappas} if self.results else {}
+
+        def kappa_cells(row: str) -> list[Cell]:
+            kappa = kappas_here.get(row)
+            if kappa is None:
+                gap = GapReason.NO_DATA
+                return [share_cell(None, reason=gap), span_cell(None, None, reason=gap), count_cell(None, gap)]
+            estimate = estimate_cells(kappa.found, 3, shares=True, attribute="value", reason=GapReason.UNDEFINED)
+            return [*estimate, count_cell(kappa.n_pairs)]
+
         kappa_table = declared_table(
             "table-7-kappa",
             "Agreement of two raters",
-            [*CORPORA, *found] if found else [*CORPORA, "all questions"],
+            [*CORPORA, *kappas_here] if kappas_here else [*CORPORA, "all questions"],
             ("Corpus or question", lambda row: Cell(self.page.titles.get(row, row))),
             ("Published κ", lambda row: published_cell(kappas, row, "kappa", 3, is_share=True)),
-            (
-                ("κ here", "95 %"),
-                lambda row: (
-                    estimate_cells(found[row].found, 3, shares=True, attribute="value", reason=Gap.UNDEFINED)
-                    if row in found
-                    else [share_cell(None, reason=Gap.NO_DATA), span_cell(None, None, reason=Gap.NO_DATA)]
-                ),
-            ),
-            ("Pairs of raters", lambda row: count_cell(found[row].n_pairs if row in found else None, Gap.NO_DATA)),
+            (("κ here", "95 %", "Pairs of raters"), kappa_cells),
             method="Cohen’s κ, the median over pairs of raters; the paper gives it by corpus, this study by question.",
         )
         table = declared_table(
@@ -185,15 +186,15 @@ class OneTurn:
         def one_turn(bot: str) -> list[Cell]:
             strength = strengths.get(bot)
             if strength is None:
-                return [number_cell(None, reason=Gap.NO_DATA), span_cell(None, None, reason=Gap.NO_DATA)]
+                return [number_cell(None, reason=GapReason.NO_DATA), span_cell(None, None, reason=GapReason.NO_DATA)]
             ends = Interval(strength.strength, strength.low, strength.high, 0, None)
-            return estimate_cells(ends, reason=Gap.UNDEFINED)
+            return estimate_cells(ends, reason=GapReason.UNDEFINED)
 
         def interactive(bot: str) -> list[Cell]:
             row = comparisons.means.rows.get((bot, headline.key))
             if row is None:
-                return [number_cell(None, reason=Gap.NO_DATA), span_cell(None, None, reason=Gap.NO_DATA)]
-            return mean_cells(row.interval, 2, reason=Gap.UNDEFINED)
+                return [number_cell(None, reason=GapReason.NO_DATA), span_cell(None, None, reason=GapReason.NO_DATA)]
+            return mean_cells(row.interval, 2, reason=GapReason.UNDEFINED)
 
         table = declared_table(
             "table-1",
@@ -202,7 +203,7 @@ class OneTurn:
             ("Bot", lambda bot: Cell(self.frame.title(bot))),
             (("One-turn: strength", "95 %"), one_turn),
             ((f"Interactive: mean {headline.title.lower()}", percent(comparisons.means.level)), interactive),
-            ("Self-play: predicted rating", lambda bot: number_cell(played.get(bot), reason=Gap.NOT_COMPUTED)),
+            ("Self-play: predicted rating", lambda bot: number_cell(played.get(bot), reason=GapReason.NOT_COMPUTED)),
             method="Bradley–Terry strength of single replies, mean rating of chats, and the hybrid metric’s prediction "
             "from self-play.",
             note="The paper shows one example of each form. Chats are left out here, because a report may be shared; "
@@ -216,7 +217,7 @@ class OneTurn:
             "figure-9",
             "Questions of the one-turn comparisons",
             list(self.page.titles.items()) or [("", "")],
-            ("Question", lambda row: Cell(row[1]) if row[1] else Cell("–", reason=Gap.NO_DATA)),
+            ("Question", lambda row: Cell(row[1]) if row[1] else Cell("–", reason=GapReason.NO_DATA)),
             ("In the paper", lambda row: Cell("yes" if row[0] in QUESTIONS else "no")),
             note="The paper shows a screenshot.",
         )

@@ -156,7 +156,7 @@ class ImportedFile(TimeStamped):
 
     @property
     def left_out(self) -> str:
-        """What the import left out, in words."""
+        """Sentence on the values that the import left out."""
         return "; ".join(f"{title}: {words}" for title, words in self.losses.items())
 
     def describe(self) -> str:

@@ -68,7 +68,7 @@ class JsonRecords:
     def __init__(self, mapping: FileMapping | None = None) -> None:
         self.mapping = mapping or FileMapping()
         self.losses: dict[str, str] = {}
-        """What the last reading left out, by the formats of its records."""
+        """Values that the last reading left out, by the formats of its records."""
 
     def mapped(self, mapping: FileMapping) -> JsonRecords:
         """Return the format with this mapping."""

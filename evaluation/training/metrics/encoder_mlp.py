@@ -74,7 +74,7 @@ class EncoderMlpTraining(RatedTraining):
         mean = sum(pair.score for pair in prepared.train.pairs) / prepared.train.n
         # From 0, a small learning rate would spend the training on reaching the ratings' mean.
         bias = network.head.layers[-1].bias
-        assert isinstance(bias, Tensor)
+        assert isinstance(bias, nn.Parameter)
         nn.init.constant_(bias, mean)
         return network
 

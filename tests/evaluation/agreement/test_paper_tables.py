@@ -15,7 +15,7 @@ from evaluation.analysis.answers import approval
 from evaluation.data.items import JudgedItem
 from evaluation.data.result_tables import NamedTable
 from evaluation.published.correlations import published_rows
-from evaluation.published.papers import Gap, papers
+from evaluation.published.papers import GapReason, papers
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "looked", "at", "all", "of", "us", "for", "a", "while"]
 
@@ -88,8 +88,8 @@ def test_the_form_is_filled_with_a_data_set_that_the_paper_lacks(
     words, means = values_of(judged, "ours", "transformer_ranker")
     assert cell(table, "words_bot", "transformer ranker: Pearson").raw[0] == pytest.approx(pearsonr(words, means)[0])
     assert cell(table, "words_bot", "transformer ranker: Spearman").raw[0] == pytest.approx(spearmanr(words, means)[0])
-    assert cell(table, "BERTScore-F1", "transformer ranker: Pearson").reason == Gap.NOT_COMPUTED
-    assert cell(table, "ADEM", "transformer ranker: Pearson").reason == Gap.UNAVAILABLE
+    assert cell(table, "BERTScore-F1", "transformer ranker: Pearson").reason == GapReason.NOT_COMPUTED
+    assert cell(table, "ADEM", "transformer ranker: Pearson").reason == GapReason.UNAVAILABLE
 
 
 def test_insignificant_values_are_starred(tables: dict[str, list[NamedTable]]) -> None:
@@ -105,15 +105,15 @@ def test_every_empty_cell_has_one_of_five_reasons(tables: dict[str, list[NamedTa
     for table in (table for several in tables.values() for table in several):
         for one in (one for row in table.table.rows for one in row):
             if one.text in ("", "–"):
-                assert one.reason in set(Gap), (table.id, one)
+                assert one.reason in set(GapReason), (table.id, one)
                 reasons[one.reason] += 1
-    assert set(reasons) >= {Gap.NO_DATA, Gap.NOT_COMPUTED, Gap.UNAVAILABLE, Gap.NOT_PUBLISHED}
+    assert set(reasons) >= {GapReason.NO_DATA, GapReason.NOT_COMPUTED, GapReason.UNAVAILABLE, GapReason.NOT_PUBLISHED}
 
 
 def test_a_terminal_numbers_each_reason_once(tables: dict[str, list[NamedTable]]) -> None:
     table = next(table for table in tables["grade2020"] if table.id == "table-1-grade-dailydialog")
     printed = print_paper_table("Table 1", table)
-    assert printed.count(Gap.NOT_COMPUTED) == 1
+    assert printed.count(GapReason.NOT_COMPUTED) == 1
     assert "–¹" in printed
     assert "Table 1. " in printed
 
@@ -126,7 +126,7 @@ def test_agreement_of_annotators_is_fleiss_kappa(judged: JudgedReplies, tables: 
     counts = np.array([[row.count(step) for step in range(1, 6)] for row in ratings])
     row = next(row for row in table.table.rows if row[0].text == "ours")
     assert row[3].raw[0] == pytest.approx(fleiss_kappa(counts))
-    assert row[2].reason == Gap.NOT_PUBLISHED
+    assert row[2].reason == GapReason.NOT_PUBLISHED
 
 
 def test_statistics_of_the_data_are_counted(judged: JudgedReplies, tables: dict[str, list[NamedTable]]) -> None:

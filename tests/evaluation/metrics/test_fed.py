@@ -13,8 +13,8 @@ from evaluation.metrics.fed import (
     DIALOGUE_QUALITIES,
     NO_BOT_TURN,
     REPLY_QUALITIES,
-    Fed,
     FedLite,
+    FedQualities,
     follow_ups_of,
     quality_scores,
 )
@@ -52,7 +52,7 @@ def released(folder, utterances, follow_up, *, whole=True):
 
 @pytest.mark.parametrize("likelihood", ["whole", "follow_up"])
 def test_scores_are_those_of_one_row_at_a_time(folder, likelihood):
-    metric = Fed(model=str(folder), likelihood=likelihood)
+    metric = FedQualities(model=str(folder), likelihood=likelihood)
     found = metric.scored([*REPLIES, REPLIES[0]], TextCache())
     for k, reply in enumerate(REPLIES):
         utterances = [*reply.context, reply.response]
@@ -83,7 +83,7 @@ def test_a_quality_is_likely_good_follow_ups_minus_likely_bad_ones():
 
 
 def test_a_dialogue_is_scored_as_a_whole_if_the_bot_said_something(folder):
-    metric = Fed(model=str(folder))
+    metric = FedQualities(model=str(folder))
     said = ["hello how are you", "i am fine", "", "cats"]
     talk = Conversation.from_texts(said, id="talk")
     silent = Conversation.from_texts(["hello", " "], id="silent")
@@ -105,7 +105,7 @@ def test_a_dialogue_is_scored_as_a_whole_if_the_bot_said_something(folder):
 
 def test_a_dialogue_is_read_once_for_all_its_follow_ups(folder):
     """The tokens that the model reads: the dialogue twice, for its own likelihood and its keys, not 29 times."""
-    metric = Fed(model=str(folder))
+    metric = FedQualities(model=str(folder))
     read = []
     loaded = metric._model.load("AutoModelForCausalLM")
     loaded.model.register_forward_pre_hook(
@@ -118,20 +118,20 @@ def test_a_dialogue_is_read_once_for_all_its_follow_ups(folder):
 
 
 def test_a_chat_model_reads_a_chat(tmp_path):
-    metric = Fed(model=str(save_model(tmp_path, "llama", width=16, n_layers=1, chat_template=CHATML)))
+    metric = FedQualities(model=str(save_model(tmp_path, "llama", width=16, n_layers=1, chat_template=CHATML)))
     [one, other] = metric.scored(REPLIES[:2], TextCache())["fed_bot"]
     assert math.isfinite(one)
     assert one != other
 
 
 def test_what_is_not_here_is_named_and_the_identity_tells_models_apart(folder):
-    published = Fed()
+    published = FedQualities()
     assert "hf download microsoft/DialoGPT-large" in (published.unavailable_reason() or "")
-    assert "no folder" in (Fed(model="/nowhere/at/all").unavailable_reason() or "")
+    assert "no folder" in (FedQualities(model="/nowhere/at/all").unavailable_reason() or "")
     keys = {
         published.identity.key,
-        Fed(model=str(folder)).identity.key,
-        Fed(model=str(folder), likelihood="follow_up").identity.key,
+        FedQualities(model=str(folder)).identity.key,
+        FedQualities(model=str(folder), likelihood="follow_up").identity.key,
         FedLite().identity.key,
     }
     assert len(keys) == 4

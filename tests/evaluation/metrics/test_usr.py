@@ -9,7 +9,7 @@ import transformers as tf
 
 from evaluation.data.items import ReplyInContext
 from evaluation.metrics.text_cache import TextCache
-from evaluation.metrics.usr import Usr, UsrLevels, UsrWeights, combined
+from evaluation.metrics.usr import UsrLevels, UsrScores, UsrWeights, combined
 from tests.tiny_models import save_classifier, save_masked, save_model
 
 REPLIES = [
@@ -46,7 +46,7 @@ def masked(folder, before, reply, after):
 
 @pytest.mark.parametrize("has_markers", [True, False])
 def test_the_parts_are_those_of_single_rows(models, has_markers):
-    metric = Usr(**models, has_markers=has_markers)
+    metric = UsrScores(**models, has_markers=has_markers)
     assert metric.unavailable_reason() is None
     found = metric.scored(REPLIES, TextCache())
     tokenizer = tf.AutoTokenizer.from_pretrained(models["dr"])
@@ -76,7 +76,7 @@ def test_the_regression_weighs_the_qualities_by_their_parts():
 
 
 def test_a_reply_without_a_message_has_none_and_a_long_context_is_cut(models):
-    metric = Usr(**models)
+    metric = UsrScores(**models)
     long = ReplyInContext(("tell me more about your day " * 200,), "cats " * 200)
     found = metric.scored([ReplyInContext((), "cats"), long], TextCache())
     assert math.isnan(found["usr_bot"][0])
@@ -86,11 +86,11 @@ def test_a_reply_without_a_message_has_none_and_a_long_context_is_cut(models):
 def test_models_of_another_kind_are_refused(models, tmp_path):
     plain = save_model(tmp_path, "gpt2", width=16, n_layers=1)
     assert "a masked language model (RoBERTa) is required" in (
-        Usr(**{**models, "mlm": str(plain)}).unavailable_reason() or ""
+        UsrScores(**{**models, "mlm": str(plain)}).unavailable_reason() or ""
     )
     assert "has no label 'true'; its labels are LABEL_0, LABEL_1" in (
-        Usr(**models, label="true").unavailable_reason() or ""
+        UsrScores(**models, label="true").unavailable_reason() or ""
     )
-    missing = Usr().unavailable_reason() or ""
+    missing = UsrScores().unavailable_reason() or ""
     assert "adamlin/usr-topicalchat-roberta_ft" in missing
     assert "adamlin/usr-topicalchat-ctx" in missing

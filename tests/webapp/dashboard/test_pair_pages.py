@@ -17,7 +17,7 @@ from pytest_django.asserts import assertContains, assertNotContains
 from pytest_django.fixtures import DjangoAssertNumQueries
 
 from chatbots.registry import bots
-from evaluation.published.papers import Gap
+from evaluation.published.papers import GapReason
 from tests.builders import (
     exchange,
     make_arena,
@@ -147,7 +147,7 @@ def test_the_papers_layout_has_the_one_turn_comparisons_of_the_same_bots() -> No
     outcome = results.get_outcome("quality", "eliza", "parrot")
     assert (row[2].raw, row[3].text) == ((0.408,), "[.359, .457]")
     assert (row[8].raw, row[10].raw) == ((outcome.wins.mean,), (outcome.losses.mean,))
-    assert shares["VHCR, Reddit: EI against baseline", "Quality"][8].reason == Gap.NO_DATA
+    assert shares["VHCR, Reddit: EI against baseline", "Quality"][8].reason == GapReason.NO_DATA
     [ambiguous] = [
         row
         for row in document.table("table-7").table.rows
@@ -161,7 +161,7 @@ def test_the_papers_layout_has_the_one_turn_comparisons_of_the_same_bots() -> No
     strength = next(bot for bot in results.strengths.bots if bot.bot == "eliza").strength
     eliza = next(row for name, row in forms.items() if name.startswith("Eliza"))
     assert (eliza[1].raw, eliza[3].raw[0]) == ((strength,), pytest.approx(5.5))
-    assert eliza[5].reason == Gap.NOT_COMPUTED
+    assert eliza[5].reason == GapReason.NOT_COMPUTED
     assert next(chapter for chapter in document.chapters if chapter.id == "one-turn").parts
     assert not re.search(r"message \d|says \d", str(document)), "words of a chat in a report that may be shared"
 
@@ -179,8 +179,8 @@ def test_trained_bots_show_their_hyper_parameters_next_to_the_papers() -> None:
     ei = rows["HRED, Reddit, EI"]
     assert (ei["embedding, published"].text, ei["embedding, here"].text) == ("500", "256")
     assert (ei["w_inf, published"].text, ei["w_inf, here"].text) == ("25000", "25000")
-    assert rows["HRED, Reddit, baseline"]["w_emo, published"].reason == Gap.NOT_PUBLISHED
-    assert rows["VHCR, Cornell, EI"]["batch, here"].reason == Gap.NO_DATA
+    assert rows["HRED, Reddit, baseline"]["w_emo, published"].reason == GapReason.NOT_PUBLISHED
+    assert rows["VHCR, Cornell, EI"]["batch, here"].reason == GapReason.NO_DATA
 
 
 def test_rehearsals_count_only_where_asked_for_and_nothing_is_no_error(reader: Client) -> None:

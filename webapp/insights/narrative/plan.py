@@ -63,7 +63,7 @@ def _planned(frame: StudyFrame, plan: StudyPlan) -> NamedTable:
 
 
 def _done(frame: StudyFrame) -> dict[str, str]:
-    """Return what was done by part of the plan."""
+    """Return the actual procedure by part of the plan."""
     study, facts = frame.study, frame.facts
     now = plan_document(study)
     dimension = frame.headline

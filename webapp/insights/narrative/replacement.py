@@ -141,7 +141,7 @@ def _worth(worth: RatingsWorth) -> AnsweredQuestion:
 
 
 def _settlement(settlement: Settlement | None, noun: str, suffix: str = "") -> str:
-    """Return what would settle an open question, as a sentence; empty if nothing is open."""
+    """Return the sentence on how to settle an open question; empty if nothing is open."""
     if settlement is None:
         return ""
     if settlement.n is not None:

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from evaluation.published.ghandeharioun2019 import DIMENSIONS, PaperBot, matched, paper_bots, published
-from evaluation.published.papers import Gap
+from evaluation.published.papers import GapReason
 from tests.builders import make_conversation, make_rating, make_study, signed_in
 from tests.webapp.results.conftest import study  # noqa: F401
 from webapp.core.errors import Refused
@@ -257,9 +257,9 @@ def test_a_study_stands_beside_the_paper(
     rows = {(row[0].text, row[1].text): row for row in two.table.rows}
     there = rows["HRED, Reddit, EI", "Quality"]
     assert (there[2].raw, there[3].text, there[6].raw) == ((2.714,), "[2.415, 3.013]", (16,))
-    assert rows["VHCR, Cornell, EI", "Quality"][4].reason == Gap.NO_DATA
-    assert rows["HRED, Reddit, EI", "empathy"][4].reason == Gap.NO_DATA
-    assert rows["gamma", "Quality"][2].reason == Gap.NOT_PUBLISHED
+    assert rows["VHCR, Cornell, EI", "Quality"][4].reason == GapReason.NO_DATA
+    assert rows["HRED, Reddit, EI", "empathy"][4].reason == GapReason.NO_DATA
+    assert rows["gamma", "Quality"][2].reason == GapReason.NOT_PUBLISHED
     assert [row[2].text for row in three.table.rows if row[0].text == "HRED, Reddit, EI"] == ["20.000"]
     assert [row[1].text for row in eight.table.rows[:2]] == ["55", "49"]
     lacking = next(one for one in document.chapters if one.id == "figure-6")
