@@ -46,7 +46,8 @@ def study_of(key: str) -> Study:
     except Study.DoesNotExist:
         missing = Http404(f"no study {key}")
         names = nearest_names(key, study_keys())
-        missing.similar = {name: reverse("dashboard:study", args=[name]) for name in names}  # type: ignore[attr-defined]
+        addresses = {name: reverse("dashboard:study", args=[name]) for name in names}
+        missing.similar = addresses  # type: ignore[attr-defined]
         raise missing from None
 
 
