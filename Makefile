@@ -111,7 +111,7 @@ ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_researc
   webapp/ratings/test_attention_results.py webapp/ratings/test_flags.py webapp/ratings/test_judging.py \
   webapp/ratings/test_leaving_out.py webapp/ratings/test_scale_trigger.py webapp/results/test_cache.py \
   webapp/studies/recruitment/test_funnel.py webapp/studies/test_erasure.py \
-  webapp/studies/test_erasure_everywhere.py webapp/studies/test_rush.py webapp/studies/test_services.py \
+  webapp/studies/test_erasure_everywhere.py webapp/studies/test_plans.py webapp/studies/test_rush.py webapp/studies/test_services.py \
   webapp/transfer/test_exporters.py webapp/transfer/test_import.py webapp/transfer/test_package_values.py webapp/transfer/test_searched.py)
 
 # On a fresh clone pytest rewrites the asserts of all tests, half of what collecting them takes. Done once here, not by
