@@ -1,7 +1,7 @@
 """Tables of GRADE, PONE, RADE and DialogEntailment, filled from a benchmark.
 
 `layout_tables` puts the published values next to those computed on rated replies, in the numbering of a paper. Each
-empty cell has one of the five reasons of `GapReason`.
+empty cell has one of the five reasons of `GapReason`. Values on data that served to develop the metric are marked.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from evaluation.agreement.held_out import seen_sets
 from evaluation.agreement.metric_agreement import JudgedReplies, MetricAgreement
 from evaluation.analysis.answers import Approval
 from evaluation.data.items import JudgedItem
@@ -30,10 +31,19 @@ from evaluation.data.result_tables import (
     span_cell,
     with_footnotes,
 )
+from evaluation.metrics.base import Metric
 from evaluation.metrics.entailment import CLASS_COLUMN, CLASSES
+from evaluation.metrics.imported import ScoreFileMetric
 from evaluation.metrics.registry import metric_list
 from evaluation.number_format import share
-from evaluation.published.correlations import Published, cells_of, published_accuracies, published_rows, published_sets
+from evaluation.published.correlations import (
+    Published,
+    caveats_of,
+    cells_of,
+    published_accuracies,
+    published_rows,
+    published_sets,
+)
 from evaluation.published.papers import GapReason, other_values, papers, published_cell
 from evaluation.stats.agreement import fleiss_kappa, rating_table
 from evaluation.stats.constants import SCORE_LEVEL
@@ -42,6 +52,9 @@ from evaluation.stats.means import SHARE, Interval, mean_interval
 
 NOT_SIGNIFICANT = 0.05
 """p-value above which GRADE's paper marks a correlation."""
+SEEN = "†"
+"""Mark of a value on data that served to design, choose or train the metric."""
+MARKS = f"Values here: * p > {NOT_SIGNIFICANT:g}, {SEEN} on data that served to develop or train the metric."
 _QUARTILES = (0.0, 0.25, 0.5, 0.75, 1.0)
 _GRADES = 4
 """Number of grades in DialogEntailment's annotation."""
@@ -76,13 +89,17 @@ class _Place:
 
 
 class _Computed:
-    """Agreement of all metrics by column, data set, dialogue model and dimension."""
+    """Agreement of all metrics by column, data set, dialogue model and dimension.
 
-    def __init__(self, sets: Sequence[RatedSet]) -> None:
+    Args:
+        metrics: metrics of this server.
+    """
+
+    def __init__(self, sets: Sequence[RatedSet], metrics: Iterable[Metric] = ()) -> None:
+        self._metrics = {column.name: metric for metric in metrics for column in metric.columns}
         self.cells: dict[tuple[str, _Place], Mapping[str, Any]] = {}
         self.humans: dict[_Place, Mapping[str, Any]] = {}
         self.places: dict[_Place, None] = {}
-        self.known_columns = {column.name for metric in metric_list() for column in metric.columns}
         for rated_set in sets:
             for item in rated_set.judged.items if rated_set.judged else ():
                 for dimension, system in product(item.dimensions, ("", item.model)):
@@ -105,17 +122,38 @@ class _Computed:
         for name, system, cell in cells_of(agreement.get("max_over_raters") or {}):
             self.humans[_Place(name or source or title, system, dimension)] = cell
 
-    def cell(self, row: Published, place: _Place, method: Method) -> Cell:
-        """Make the cell of our value next to a published row."""
-        if row.metric.startswith("Human"):
+    def cell(self, row: Published | str, place: _Place, method: Method) -> Cell:
+        """Make the cell of our value for a published row, or for a column of ours."""
+        if isinstance(row, Published) and row.metric.startswith("Human"):
             return self._human_cell(row, place, method)
-        for column in row.ours:
-            part = self.cells.get((column, place))
-            if part is not None:
-                return _computed_cell(part, method)
-        if place not in self.places:
-            return share_cell(None, reason=GapReason.NO_DATA)
-        return share_cell(None, reason=self._gap_of(row.ours))
+        columns = row.ours if isinstance(row, Published) else (row,)
+        column = self.first_computed(columns, [place])
+        if not column:
+            return share_cell(None, reason=self.gap(columns) if place in self.places else GapReason.NO_DATA)
+        r, p = (self.cells[column, place][method][key] for key in ("r", "p"))
+        if r is None:
+            return share_cell(None, reason=GapReason.UNDEFINED)
+        seen = seen_sets(self._metrics.get(column)) or ()
+        marks = "*" * (p is not None and p > NOT_SIGNIFICANT) + SEEN * place.set.startswith(seen)
+        return Cell(share(r, 3) + marks, raw=(r,))
+
+    def name_cell(self, row: Published | str, places: Collection[_Place]) -> Cell:
+        """Make the cell that names the computed column of a published row, or of a column of ours."""
+        if isinstance(row, Published) and row.metric.startswith("Human"):
+            return Cell("people")
+        columns = row.ours if isinstance(row, Published) else (row,)
+        column = self.first_computed(columns, places)
+        return Cell(column) if column else Cell("–", reason=self.gap(columns))
+
+    def first_computed(self, columns: Sequence[str], places: Collection[_Place]) -> str:
+        """Return the first of these columns that was computed in one of the places; empty if none was."""
+        return next((c for c in columns if any((c, place) in self.cells for place in places)), "")
+
+    def gap(self, columns: Sequence[str]) -> GapReason:
+        """Return the reason why none of these columns was computed: not chosen, or no metric has it here."""
+        metrics = [self._metrics[column] for column in columns if column in self._metrics]
+        is_available = any(isinstance(m, ScoreFileMetric) or m.unavailable_reason() is None for m in metrics)
+        return GapReason.NOT_COMPUTED if is_available else GapReason.UNAVAILABLE
 
     def own_places(self, name: str, dimensions: set[str]) -> list[_Place]:
         """Return the dialogue models of a data set, on the usual dimension or on several.
@@ -130,31 +168,12 @@ class _Computed:
         systems = {place.system for place in places if place.system} or {""}
         return [_Place(name, system, dimension) for system in sorted(systems) for dimension in sorted(chosen)]
 
-    def own_cell(self, columns: Sequence[str], place: _Place, method: Method) -> Cell:
-        """Make the cell of the first of these columns that was computed."""
-        part = next((self.cells[column, place] for column in columns if (column, place) in self.cells), None)
-        if part is None:
-            return share_cell(None, reason=self._gap_of(columns))
-        return _computed_cell(part, method)
-
-    def _gap_of(self, columns: Sequence[str]) -> GapReason:
-        is_known = any(column in self.known_columns for column in columns)
-        return GapReason.NOT_COMPUTED if is_known else GapReason.UNAVAILABLE
-
     def _human_cell(self, row: Published, place: _Place, method: Method) -> Cell:
         figures = self.humans.get(place)
         if figures is None:
             return share_cell(None, reason=GapReason.NOT_COMPUTED if place in self.places else GapReason.NO_DATA)
         name = "human_max" if "max" in row.metric else "human_mean"
         return share_cell(figures.get(method, {}).get(name), 3, GapReason.UNDEFINED)
-
-
-def _computed_cell(part: Mapping[str, Any], method: Method) -> Cell:
-    r, p = part[method]["r"], part[method]["p"]
-    if r is None:
-        return share_cell(None, reason=GapReason.UNDEFINED)
-    mark = "*" if p is not None and p > NOT_SIGNIFICANT else ""
-    return Cell(share(r, 3) + mark, raw=(r,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,16 +211,21 @@ _CORRELATIONS = {
 }
 
 
-def layout_tables(paper: str, sets: Sequence[RatedSet]) -> dict[str, list[NamedTable]]:
+def layout_tables(
+    paper: str, sets: Sequence[RatedSet], metrics: Iterable[Metric] | None = None
+) -> dict[str, list[NamedTable]]:
     """Return a paper's tables by item, such as `Table 1`, in the paper's order.
 
     Items that are drawings or have a page of their own are left out.
+
+    Args:
+        metrics: metrics that can be computed or imported; None for the registered ones.
 
     Raises:
         KeyError: if there is no such paper, or a study fills its tables.
     """
     makers = _MAKERS[paper]
-    computed = _Computed(sets)
+    computed = _Computed(sets, metric_list() if metrics is None else metrics)
     tables = {}
     for item in papers()[paper].items:
         if item.kind == "layout":
@@ -254,7 +278,7 @@ def _correlation_tables(paper: str, item: str, computed: _Computed) -> list[Name
             f"{papers()[paper].get_item(item).title}: {_set_title(name)}",
             *make(by_set.get(name, rows), name, layout, computed, dimensions),
             method="Correlation with human ratings.",
-            note=f"* p > {NOT_SIGNIFICANT:g}, for values computed here.",
+            note=" ".join([MARKS, *caveats_of(by_set.get(name, ()))]),
         )
         for name, make in makers
     ]
@@ -293,29 +317,22 @@ def _published_table(
         return titles, cells
 
     def averages(entry: _Entry) -> list[Cell]:
-        theirs, ours = [], []
-        for place, method in product(places, layout.methods):
-            row = entry[1].get(place)
-            theirs.append(row.values.get(method) if row else None)
-            ours.append(computed.cell(row, place, method).raw[0] if row else None)
-        return [_average_cell(theirs, GapReason.NOT_PUBLISHED), _average_cell(ours, GapReason.NOT_COMPUTED)]
+        return [_average_cell(columns(place)[1](entry)[k::2] for place in places) for k in (0, 1)]
 
     return (
         by_metric.items(),
         ("Metric", lambda entry: Cell(entry[0])),
         *map(columns, places),
         *[(("Average, published", "Average, here"), averages)] * layout.averages,
-        ("Metric here", lambda entry: _name_cell(_our_columns(entry[1].values(), computed))),
+        ("Metric here", lambda entry: computed.name_cell(next(iter(entry[1].values())), entry[1])),
     )
 
 
-def _name_cell(column: str) -> Cell:
-    return Cell(column) if column else Cell("–", reason=GapReason.NOT_COMPUTED)
-
-
-def _average_cell(values: Sequence[float | None], reason: GapReason) -> Cell:
-    known = [value for value in values if value is not None]
-    return share_cell(float(np.mean(known)) if len(known) == len(values) else None, 3, reason)
+def _average_cell(parts: Iterable[Sequence[Cell]]) -> Cell:
+    """Make the cell of the mean of all cells; one that is empty leaves it empty, for the same reason."""
+    cells = [cell for part in parts for cell in part]
+    empty = next((cell for cell in cells if cell.raw[0] is None), None)
+    return empty or share_cell(float(np.mean([cell.raw[0] for cell in cells])), 3)
 
 
 def _own_table(
@@ -324,22 +341,25 @@ def _own_table(
     """Declare the rows and columns of a data set that the paper lacks: its metrics, then the others computed here."""
     places = computed.own_places(name, dimensions)
     names = _place_names(places)
-    columns_here = list(dict.fromkeys(column for column, place in computed.cells if place.set == name))
-    by_metric: dict[str, Sequence[str]] = {}
+    by_metric: dict[str, Published] = {}
     for row in rows:
-        by_metric.setdefault(row.title, row.ours)
-    covered = {column for ours in by_metric.values() for column in ours}
-    entries = [*by_metric.items(), *((column, (column,)) for column in columns_here if column not in covered)]
+        by_metric.setdefault(row.title, row)
+    covered = {column for row in by_metric.values() for column in row.ours}
+    columns_here = dict.fromkeys(column for column, place in computed.cells if place.set == name)
+    entries: list[tuple[str, Published | str]] = [
+        *by_metric.items(),
+        *((column, column) for column in columns_here if column not in covered),
+    ]
 
-    def columns(place: _Place) -> tuple[list[str], Callable[[tuple[str, Sequence[str]]], list[Cell]]]:
+    def columns(place: _Place) -> tuple[list[str], Callable[[tuple[str, Published | str]], list[Cell]]]:
         titles = [f"{names[place]}{method.capitalize()}" for method in layout.methods]
-        return titles, lambda entry: [computed.own_cell(entry[1], place, method) for method in layout.methods]
+        return titles, lambda entry: [computed.cell(entry[1], place, method) for method in layout.methods]
 
     return (
         entries,
         ("Metric", lambda entry: Cell(entry[0])),
         *map(columns, places),
-        ("Metric here", lambda entry: _name_cell(next((c for c in entry[1] if c in columns_here), ""))),
+        ("Metric here", lambda entry: computed.name_cell(entry[1], places)),
     )
 
 
@@ -352,22 +372,6 @@ def _place_names(places: Sequence[_Place]) -> dict[_Place, str]:
         name = ", ".join(part for part in parts if part)
         names[place] = f"{name}: " if name else ""
     return names
-
-
-def _our_columns(rows: Iterable[Published], computed: _Computed) -> str:
-    """Name the computed columns that stand for a published metric."""
-    names = {
-        column
-        for row in rows
-        for column in row.ours
-        if (column, _Place(row.set, row.system, row.dimension)) in computed.cells
-    }
-    ordered = dict.fromkeys(column for row in rows for column in row.ours if column in names)
-    return next(iter(ordered), "")
-
-
-def _items(sets: Sequence[RatedSet]) -> list[JudgedItem]:
-    return [item for rated_set in sets if rated_set.judged for item in rated_set.judged.items]
 
 
 def _by_source(sets: Sequence[RatedSet]) -> dict[str, list[JudgedItem]]:
@@ -480,12 +484,9 @@ def _rade_data(sets: Sequence[RatedSet], _computed: _Computed) -> list[NamedTabl
         items = by_source.get(source, [])
         dimension = _main_dimension(items)
         kappa = _kappa_cells(items, dimension)[:2]
-        counts = Counter(
-            min(max(round(value), 1), 5)
-            for item in items
-            if (value := _mean([score for _rater, score in item.scores(dimension)[0]])) is not None
-        )
-        n = sum(counts.values())
+        means = [_mean([score for _rater, score in item.scores(dimension)[0]]) for item in items]
+        counts = Counter(round(value) for value in means if value is not None)
+        n = sum(counts.values()) if counts.keys() <= set(steps) and _has_five_steps(items, dimension) else 0
         shares = [share_cell(counts[step] / n if n else None, 3, GapReason.NO_DATA) for step in steps]
         return [count_cell(len(items) or None, GapReason.NO_DATA), *kappa, *shares]
 
@@ -502,9 +503,15 @@ def _rade_data(sets: Sequence[RatedSet], _computed: _Computed) -> list[NamedTabl
                 lambda row: [published_cell(theirs, row, f"share {step}", 3, is_share=True) for step in steps],
             ),
             (["Here: replies", "κ here", "95 %", *[f"rated {step}, here" for step in steps]], ours),
-            method="Fleiss’ κ; shares of replies by their rounded mean rating.",
+            method="Fleiss’ κ; shares of replies by their rounded mean rating, for scales from 1 to 5.",
         )
     ]
+
+
+def _has_five_steps(items: Sequence[JudgedItem], dimension: str) -> bool:
+    """Return True if no item has another scale than 1 to 5."""
+    scales = (item.scales.get(dimension) or item.scale for item in items)
+    return all((min(scale), max(scale)) == (1, 5) for scale in scales if scale)
 
 
 def _main_dimension(items: Sequence[JudgedItem]) -> str:
@@ -697,14 +704,15 @@ def _scores_by_class(sets: Sequence[RatedSet], _computed: _Computed) -> list[Nam
     scores: dict[tuple[str, str, str], list[float]] = {}
     for source, classifier, _item, label, grade in _classified(sets):
         scores.setdefault((source, classifier, label), []).append(grade)
-    places = list(dict.fromkeys((source, classifier) for source, classifier, _label in scores))
-    places = places or [(row.set, row.metric) for row in published_accuracies()]
+    computed_places = list(dict.fromkeys((source, classifier) for source, classifier, _label in scores))
+    places = computed_places or [(row.set, row.metric) for row in published_accuracies()]
     rows = [(*place, label) for place in places for label in reversed(CLASSES)]
 
     def quartiles(row: tuple[str, str, str]) -> list[Cell]:
         values = scores.get(row)
         numbers = [*np.quantile(values, _QUARTILES).tolist(), float(np.mean(values))] if values else [None] * 6
-        return [number_cell(number, reason=_gap_of_set(sets, row[0])) for number in numbers]
+        gap = GapReason.UNDEFINED if computed_places else _gap_of_set(sets, row[0])
+        return [number_cell(number, reason=gap) for number in numbers]
 
     return [
         declared_table(

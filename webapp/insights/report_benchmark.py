@@ -10,6 +10,7 @@ from webapp.core.clock import database_now
 from webapp.core.language import plural
 from webapp.insights.narrative.phrases import Section
 from webapp.insights.report_document import Document, chapter_of
+from webapp.jobs.selectors.metrics import metrics_all
 from webapp.results.paper_benchmarks import paper_benchmarks
 from webapp.studies.models import Study
 
@@ -23,7 +24,7 @@ def benchmark_report(paper_name: str, studies: Sequence[Study] | None = None) ->
     """
     paper, benchmarks = papers()[paper_name], paper_benchmarks(studies)
     chapters = []
-    for name, tables in layout_tables(paper_name, benchmarks.sets).items():
+    for name, tables in layout_tables(paper_name, benchmarks.sets, metrics_all()).items():
         item = paper.get_item(name)
         by_hand = [f"By hand: {item.by_hand.replace('`', '')}."] if item.by_hand else []
         section = Section(item.id, f"{name}. {item.title}", by_hand)

@@ -100,6 +100,31 @@ def test_insignificant_values_are_starred(tables: dict[str, list[NamedTable]]) -
     assert all(abs(c.raw[0] or 0.0) < 0.6 for c in starred)  # n = 12: |r| < .576 has p > .05
 
 
+def test_values_on_data_that_served_to_develop_the_metric_are_marked(judged: JudgedReplies) -> None:
+    stored = {**judge(judged, ["rouge_l"])["rouge_l"].to_json(), "column": "grade_lite_bot"}
+    by_id = {t.id: t for t in layout_tables("grade2020", [RatedSet("file", [stored], judged)])["Table 1"]}
+    seen = cell(by_id["table-1-grade-dailydialog"], "GRADE", "transformer ranker: Pearson, here")
+    own = cell(by_id["table-1-ours"], "GRADE", "transformer ranker: Pearson")
+    assert seen.text.endswith("†")
+    assert own.text[-1] in "0123456789*"
+
+
+def test_agreement_between_raters_fills_the_rows_of_people(judged: JudgedReplies) -> None:
+    agreements = judge(judged, ["words_bot"], by_best_rater=True)
+    tables = {t.id: t for _name, t in paper_tables("pone2020", "file", judged, agreements)}
+    figures = agreements["words_bot"].to_json()["max_over_raters"]["sources"]["ours"]["models"]["transformer_ranker"]
+    row = cell(tables["table-7-ours"], "Human (max)", "transformer ranker: Pearson")
+    assert row.raw == (figures["pearson"]["human_max"],)
+    assert "best of three raters" in tables["table-7-pone-dailydialog"].note
+
+
+def test_shares_by_rating_need_a_scale_from_1_to_5(judged: JudgedReplies) -> None:
+    items = [item.model_copy(update={"scale": (1.0, 7.0)}) for item in judged.items if item.source == "ours"]
+    [table] = layout_tables("rade2023", [RatedSet("file", (), judgements_of(items))])["Table 2"]
+    row = next(row for row in table.table.rows if row[0].text == "ours")
+    assert {c.reason for c in row[-5:]} == {GapReason.NO_DATA}
+
+
 def test_every_empty_cell_has_one_of_five_reasons(tables: dict[str, list[NamedTable]]) -> None:
     reasons: Counter[str] = Counter()
     for table in (table for several in tables.values() for table in several):
