@@ -26,6 +26,8 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 """Names of the columns in a file, by meaning; only `turn` is optional."""
 MAX_SCORES = 2_000_000
 MAX_NAME_CHARS = 60
+MAX_SCORE = 1e100
+"""Largest absolute value: means and squares of larger ones overflow."""
 _OTHER_FILES = {"rater", "annotator", "bot", "speaker", "text", "message", "turns", "messages", "response"}
 """Columns of files of ratings or messages."""
 _NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
@@ -134,6 +136,8 @@ def _read_score(line: int, cells: Mapping[str, str]) -> Score:
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(f"value is {quote(text)}; it must be finite, or empty if there is no score")
+    if abs(value) > MAX_SCORE:
+        raise ValueError(f"value is {quote(text)}; it must be between {-MAX_SCORE:g} and {MAX_SCORE:g}")
     return Score(line, score.id, score.turn, score.name, score.title, value)
 
 

@@ -61,14 +61,15 @@ def study_accept(*, study: Study) -> None:
     Its jobs, fits and simulated runs move too.
 
     Raises:
-        Refused: `no_offer`: the offer was withdrawn. `bots`: the study uses bots that the new project cannot use.
+        Refused: `no_offer`: the offer was withdrawn. `bots`: the study uses bots that the new project cannot use;
+            an imported one does not run its bots.
     """
     with transaction.atomic():
         locked = Study.everywhere.select_for_update(of=("self",)).get(pk=study.pk)
         if locked.offered_to_id is None:
             raise Refused("no_offer", "This study is no longer offered.")
         with in_project(locked.offered_to_id):
-            if bots_unknown(locked.bots):
+            if not locked.is_imported and bots_unknown(locked.bots):
                 raise Refused(
                     "bots",
                     "The study uses bots that this project does not have. Ask the other project to share them, or an "

@@ -13,6 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from django.db import transaction
+from django.db.models import Q
 
 from chatbots.text import quote, sanitise
 from evaluation.data.formats.base import Skipped
@@ -22,7 +23,7 @@ from evaluation.metrics.registry import metric_list
 from webapp.conversations.models import Conversation
 from webapp.core.audit_trail import SCORES_DELETE, SCORES_IMPORT, record
 from webapp.core.errors import Refused
-from webapp.core.project_scope import project_of_new_rows
+from webapp.core.models import Project
 from webapp.jobs.models import ImportedMetric, ItemScore, MetricResult, MetricVersion, SelfPlayRun
 from webapp.jobs.selectors.metrics import imported_metric, measurable, turn_indices
 from webapp.studies.models import Item, Study
@@ -183,7 +184,9 @@ def scores_import(
     n_all, n_done = sum(len(metric.values) for metric in metrics.values()), 0
     for key, metric in metrics.items():
         is_lower = metric.name in lower or metric.title in lower
-        row = _metric_row(metric, is_lower=is_lower, licence=licence, source=source)
+        direction = ImportedMetric.Direction.LOWER if is_lower else ""
+        facts = {"direction": direction, "licence": sanitise(licence, 200), "source": sanitise(source, 500)}
+        row = _metric_row(metric.name, metric.title, project=(study or run).project_id, **facts)  # type: ignore[union-attr]
         writer = _ScoreWriter(row, metric, report.metrics[key])
         writer.write_conversations(study, run)
         writer.write_items(study)
@@ -195,7 +198,7 @@ def scores_import(
         if study is not None:
             ImportedFile.objects.update_or_create(
                 study=study,
-                name=sanitise(name or path.name, 200),
+                name=_file_name(study, sanitise(name or path.name, 200)),
                 defaults={
                     "licence": sanitise(licence, 200),
                     "source": sanitise(source, 500),
@@ -206,24 +209,46 @@ def scores_import(
     return report
 
 
-def _metric_row(metric: MatchedMetric, *, is_lower: bool, licence: str, source: str) -> ImportedMetric:
-    """Return the row of an imported metric, created on its first import."""
-    facts = {"licence": sanitise(licence, 200), "source": sanitise(source, 500)}
+def _file_name(study: Study, name: str) -> str:
+    """Return the name under which a file of scores is recorded; another file of the study keeps its record."""
+    is_of_data = study.imported_files.filter(name=name).exclude(mapping__has_key="metrics").exists()
+    return f"{name[:190]} (scores)" if is_of_data else name
+
+
+def _metric_row(name: str, title: str, *, project: str | None, **facts: str) -> ImportedMetric:
+    """Return a project's row of an imported metric, created on its first import; empty facts change nothing."""
     facts = {key: text for key, text in facts.items() if text}
-    if is_lower:
-        facts["direction"] = ImportedMetric.Direction.LOWER
     with transaction.atomic():
-        row = ImportedMetric.objects.filter(name=metric.name, project=project_of_new_rows()).first()
+        # Imports that start at once must not both create it.
+        Project.objects.select_for_update(no_key=True).get(pk=project)
+        row = ImportedMetric.everywhere.filter(name=name, project=project).first()
         if row is None:
-            row = ImportedMetric(name=metric.name, title=metric.title, **facts)
+            row = ImportedMetric(name=name, title=title, project_id=project, **facts)
             identity = imported_metric(row).identity
             row.version = MetricVersion.objects.create(
                 key=identity.key, name=row.name, version=identity.version, params=dict(identity.params)
             )
             row.save()
         elif any(getattr(row, key) != text for key, text in facts.items()):
-            ImportedMetric.objects.filter(pk=row.pk).update(**facts)
+            ImportedMetric.everywhere.filter(pk=row.pk).update(**facts)
     return row
+
+
+def _revision_raise(pk: int) -> None:
+    """Change the identity of a metric whose values change; the first values keep its revision."""
+    row = ImportedMetric.everywhere.select_for_update().get(pk=pk)
+    if _has_values(row):
+        row.revision += 1
+    row.save()  # `updated_at` tells stored analyses that values have changed
+    identity = imported_metric(row).identity
+    MetricVersion.objects.filter(pk=row.version_id).update(key=identity.key, version=identity.version)
+
+
+def _has_values(row: ImportedMetric) -> bool:
+    return (
+        MetricResult.objects.filter(metric=row.version_id).exists()
+        or ItemScore._base_manager.filter(metric=row).exists()
+    )
 
 
 class _ScoreWriter:
@@ -275,6 +300,7 @@ class _ScoreWriter:
         name, key = self.row.name, str(pk)
         old_turns = list((old.turns if old is not None else {}).get(name) or [None] * len(indices))
         value = (old.values if old is not None else {}).get(name)
+        stored_value = value
         if value is not None and value == _mean(old_turns):
             value = None
         turns = list(old_turns)
@@ -283,7 +309,7 @@ class _ScoreWriter:
             self._count(old_turns[place], score)
             turns[place] = score
         if (score_of_chat := self.conversations.get(key)) is not None:
-            self._count(value, score_of_chat)
+            self._count(score_of_chat if stored_value == score_of_chat else value, score_of_chat)
             value = score_of_chat
         if value is None:
             value = _mean(turns)
@@ -327,12 +353,7 @@ class _ScoreWriter:
         if self.has_changed:
             return
         self.has_changed = True
-        row = ImportedMetric.objects.select_for_update().get(pk=self.row.pk)
-        if MetricResult.objects.filter(metric=row.version_id).exists() or row.item_scores.exists():
-            row.revision += 1
-        row.save()  # `updated_at` tells stored analyses that values have changed
-        identity = imported_metric(row).identity
-        MetricVersion.objects.filter(pk=row.version_id).update(key=identity.key, version=identity.version)
+        _revision_raise(self.row.pk)
 
 
 def _mean(turns: Sequence[float | None]) -> float | None:
@@ -341,16 +362,20 @@ def _mean(turns: Sequence[float | None]) -> float | None:
 
 
 def imported_metric_delete(name: str) -> int:
-    """Delete an imported metric with its values everywhere in the project; return their number.
+    """Delete an imported metric with its values everywhere in its project; return their number.
 
     Raises:
-        Refused: `not_found`.
+        Refused: `not_found`; `ambiguous` if no project is active and several have such a metric.
     """
     with transaction.atomic():
-        row = ImportedMetric.objects.select_for_update().filter(name=name, project=project_of_new_rows()).first()
-        if row is None:
+        rows = list(ImportedMetric.objects.select_for_update().filter(name=name))
+        if not rows:
             names = ", ".join(ImportedMetric.objects.values_list("name", flat=True)) or "none"
             raise Refused("not_found", f"there is no imported metric {quote(name)}; imported metrics: {names}")
+        if len(rows) > 1:
+            projects = ", ".join(sorted(row.project_id for row in rows))
+            raise Refused("ambiguous", f"several projects have a metric {quote(name)}; name one of them: {projects}")
+        row = rows[0]
         results = MetricResult.objects.filter(metric=row.version_id)
         n_values = results.filter(reasons={}).count() + row.item_scores.count()
         results.delete()
@@ -358,7 +383,7 @@ def imported_metric_delete(name: str) -> int:
         version = row.version
         row.delete()
         version.delete()
-        for file in ImportedFile.objects.filter(mapping__has_key="metrics"):
+        for file in ImportedFile.objects.filter(study__project=row.project_id, mapping__has_key="metrics"):
             _forget_metric(file, name)
     return n_values
 
@@ -371,3 +396,28 @@ def _forget_metric(file: ImportedFile, name: str) -> None:
         ImportedFile.objects.filter(pk=file.pk).update(mapping={**mapping, "metrics": names})
     else:
         file.delete()
+
+
+def scores_move(study: Study, **_signal: Any) -> None:
+    """Give the scores of a study that has moved to metrics of its new project (receiver of `study_moved`)."""
+    of_study = Q(conversation__study=study) | Q(conversation__selfplay__run__study=study)
+    for old in ImportedMetric.everywhere.exclude(project=study.project_id):
+        results = MetricResult.objects.filter(of_study, metric=old.version_id)
+        scores = ItemScore._base_manager.filter(metric=old, item__study=study)
+        if not (results.exists() or scores.exists()):
+            continue
+        facts = {"direction": old.direction, "licence": old.licence, "source": old.source}
+        if ImportedMetric.everywhere.filter(name=old.name, project=study.project_id).exists():
+            facts = {}
+        row = _metric_row(old.name, old.title, project=study.project_id, **facts)
+        _revision_raise(row.pk)
+        while batch := list(results.order_by("pk")[:_CHUNK]):
+            # Replaced rather than updated: triggers of the search index follow inserts and deletes.
+            MetricResult.objects.filter(pk__in=[result.pk for result in batch]).delete()
+            for result in batch:
+                result.pk, result.metric_id = None, row.version_id
+            MetricResult.objects.bulk_create(batch, batch_size=500)
+        scores.update(metric=row)
+        if not _has_values(old):
+            old.delete()
+            MetricVersion.objects.filter(pk=old.version_id).delete()

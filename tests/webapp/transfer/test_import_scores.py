@@ -139,6 +139,7 @@ def test_replies_added_later_change_the_mean_but_not_a_score_of_the_file(chats: 
         ("d0,ΩΩ,1", "begins with an unaccented letter"),
         (f"d0,{'m' * 61},1", "at most 60"),
         (f"{'i' * 201},maude,1", "longer than 200"),
+        ("d0,maude,1e101", "between -1e+100 and 1e+100"),
         ("d0,,1", "metric is empty"),
         (",maude,1", "id is empty"),
         ("d5,maude,3", "in line 2 already"),
@@ -356,3 +357,52 @@ def test_other_projects_see_neither_metric_nor_values(chats: Study, tmp_path: Pa
     with in_project("other"):
         make_study("theirs")
         assert "maude" not in [metric.name for metric in metrics_all()]
+
+
+def test_scores_belong_to_the_project_of_their_study_and_move_with_it(chats: Study, tmp_path: Path) -> None:
+    from webapp.core.models import Project
+    from webapp.core.project_scope import in_project
+    from webapp.studies.project_moves import study_accept, study_offer
+
+    other = Project.objects.create(key="other", name="Other")
+    path = tmp_path / "chats.jsonl"
+    with in_project("other"):
+        import_conversations(path, study_key="theirs", scale=(1, 5))
+    scores = write(tmp_path / "a.csv", "d0,maude,1", "d1,maude,3", "d1/1,maude,2")
+    run(scores, "--study", "theirs", "--lower", "maude")
+    run(scores, "--study", "chats")
+    assert {row.project_id for row in ImportedMetric.everywhere.all()} == {"default", "other"}
+    with pytest.raises(CommandError, match="several projects have a metric 'maude'; name one of them: default, other"):
+        run("--remove", "maude")
+    # An imported file of another project is still recorded after the deletion in this one.
+    assert run("--remove", "maude", "--project", "default") == {"removed": {"maude": 2}}
+    assert [file.study.key for file in ImportedFile.objects.filter(mapping__has_key="metrics")] == ["theirs"]
+
+    theirs = Study.objects.get(key="theirs")
+    study_offer(study=theirs, key="default")
+    with in_project("default"):
+        study_accept(study=theirs)
+        [metric] = ImportedMetric.objects.all()
+        assert (metric.direction, metric.version.version) == ("lower", "1")
+        frame = metric_frame(study=Study.objects.get(key="theirs"), metrics=metrics_all())
+        assert sorted(frame["maude"].dropna()) == [1, 3]
+        assert not run(scores, "--study", "theirs")["metrics"]["maude"]["new"]
+    assert not ImportedMetric.everywhere.filter(project=other).exists()
+    assert MetricVersion.objects.filter(name="maude").count() == 1
+
+
+def test_a_score_that_equals_the_mean_of_the_replies_is_not_new_again(chats: Study, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.csv", "d0,maude,2", "d0/1,maude,2")
+    assert run(path, "--study", "chats")["metrics"]["maude"]["new"] == 2
+    counts = run(path, "--study", "chats")["metrics"]["maude"]
+    assert (counts["new"], counts["unchanged"]) == (0, 2)
+
+
+def test_scores_do_not_replace_the_record_of_a_data_file(chats: Study, tmp_path: Path) -> None:
+    path = write(tmp_path / "chats.jsonl.csv", "d0,maude,2").rename(tmp_path / "scores.csv")
+    ImportedFile.objects.filter(study=chats).update(name="scores.csv", licence="research only")
+    run(path, "--study", "chats", "--licence", "MIT")
+    assert dict(chats.imported_files.values_list("name", "licence")) == {
+        "scores.csv": "research only",
+        "scores.csv (scores)": "MIT",
+    }

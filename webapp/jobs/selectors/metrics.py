@@ -71,8 +71,8 @@ def metric_with_item_scores(name: str, study: Study | None) -> Metric | None:
 
     The ids are those of the study's rated replies: an item's key, or `CONVERSATION/TURN`.
     """
-    row = ImportedMetric.objects.filter(name=name).first()
-    if row is None or study is None:
+    row = None if study is None else ImportedMetric.objects.filter(name=name, project=study.project_id).first()
+    if row is None:
         return None
     of_items = row.item_scores.filter(item__study=study)
     values: dict[Place, float] = {(key, None): value for key, value in of_items.values_list("item__key", "value")}
