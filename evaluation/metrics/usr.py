@@ -169,7 +169,7 @@ class UsrScores(ReplyMetric, ConfiguredMetric):
     licence = "that of the authors' models, not stated"
     needs_context = True
     window = 5
-    seen_sets = ()
+    seen_sets = ("usr",)
 
     def __init__(self, name: str = "", title: str = "", **options: Any) -> None:
         super().__init__(name, title, **options)
