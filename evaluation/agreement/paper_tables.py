@@ -593,7 +593,8 @@ def _choices_by_group(sets: Sequence[RatedSet], _computed: _Computed) -> list[Na
             ("Sub-metric", Cell),
             *map(share_columns, groups or ("experts", "users")),
             method="Share of people who chose the sub-metric, by group, with the number of people.",
-            note="The paper has no numbers for this figure. Each study with the protocol *choose* is a group.",
+            note="The paper has no numbers for this figure. Each study with the protocol *choose* is a group, or "
+            "each answer to its question `group`.",
         )
     ]
 

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from evaluation.agreement.paper_tables import RatedSet
 from evaluation.analysis.answers import Approval
 from webapp.core.errors import Refused
@@ -13,12 +15,16 @@ from webapp.jobs.models import State
 from webapp.ratings.selectors import study_ratings
 from webapp.results.benchmark import BenchmarkParams, benchmark_judgements, benchmarks_newest
 from webapp.results.item_results import compute_approval
-from webapp.studies.models import Study
+from webapp.studies.models import QuestionAnswers, Study
 from webapp.studies.protocols.base import protocols
 
 if TYPE_CHECKING:
     from evaluation.agreement.metric_agreement import JudgedReplies
+    from evaluation.data.ratings import Ratings
     from webapp.jobs.models import Job
+
+GROUP = "group"
+"""Key of the question before tasks whose answers separate groups of participants."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,14 +88,25 @@ def _judged(job: Job) -> tuple[JudgedReplies | None, str]:
 
 
 def _approval(studies: Sequence[Study] | None) -> dict[str, Approval]:
-    """Return participants' choices by the name of the study."""
+    """Return participants' choices by the name of the study, and by group if its participants name theirs."""
     names = [protocol.name for protocol in protocols if "approval" in protocol.results]
     rows = Study.objects.filter(protocol__in=names).order_by("created_at", "pk")
     if studies is not None:
         rows = rows.filter(pk__in=[study.pk for study in studies])
     shares: dict[str, Approval] = {}
     for study in rows:
-        ratings = study_ratings(study)
-        if len(ratings):
-            shares[study.name] = compute_approval(ratings)
+        for name, ratings in _by_group(study, study_ratings(study)).items():
+            shares[name] = compute_approval(ratings)
     return shares
+
+
+def _by_group(study: Study, ratings: Ratings) -> dict[str, Ratings]:
+    """Return the ratings by name of the study and, if there is a question `group`, its answer."""
+    if not len(ratings):
+        return {}
+    rows = QuestionAnswers.objects.filter(participant__study=study).order_by("pk").values_list("participant", "answers")
+    group_of = {str(participant): str(answers[GROUP]) for participant, answers in rows if answers.get(GROUP)}
+    if not group_of:
+        return {study.name: ratings}
+    groups = np.array([group_of.get(rater, "no answer") for rater in ratings.rater], dtype=object)
+    return {f"{study.name}: {group}": ratings.select(groups == group) for group in dict.fromkeys(groups.tolist())}

@@ -134,6 +134,7 @@ def test_mistakes_come_before_any_training(tmp_path: Path) -> None:
         (("--seeds", "1,x"), "--seeds: .x. is not a number"),
         (("--seeds", "1", "--seed", "2"), "give --seeds"),
         (("--sweep", "margin"), "must be an option and its values"),
+        (("--sweep", "margin=.1", "--sweep", "margin=.5"), "names an option twice"),
         (("--data-share", "2"), "data.share is 2"),
         (("--seeds", "1", "--ship", tmp_path), "--ship is for a single training"),
         (("--seeds", "1", "--benchmark", tmp_path / "none.jsonl"), "there is no file"),

@@ -20,8 +20,10 @@ from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.services import rating_add
 from webapp.results.compute import PARTS
 from webapp.results.fingerprint import data_state
+from webapp.results.paper_benchmarks import paper_benchmarks
 from webapp.results.study_data import study_data
 from webapp.studies.models import Study, Task
+from webapp.studies.pre_task import question_answers_store
 from webapp.studies.selectors import study_refusal
 from webapp.studies.services import task_open
 from webapp.studies.versions import study_edit
@@ -66,6 +68,23 @@ def test_exactly_so_many_are_chosen_once_by_each_person(browser: Client) -> None
     person = Task.objects.get().participant
     refusal = study_refusal(study, person)
     assert refusal.code == "all_rated"
+
+
+def test_each_answer_to_the_question_of_the_group_is_a_group_of_figure_4() -> None:
+    question = {"key": "group", "title": "Who are you?", "kind": "choice", "options": ["expert", "user"]}
+    study = make_choosing(questions=[question])
+    for group, chosen in (("expert", KEYS[:4]), ("user", KEYS[2:]), ("user", KEYS[2:])):
+        task = task_open(participant=make_participant(study))
+        question_answers_store(task=task, answers={"group": group})
+        [judgement] = requested_ratings(task)
+        rating_add(task=task, target=judgement.target, answers={key: int(key in chosen) for key in KEYS})
+    [rated_set] = paper_benchmarks().sets
+    assert rated_set.approval is not None
+    shares = {
+        name: {option.option: option.approval for option in approval.options}["relevance"]
+        for name, approval in rated_set.approval.items()
+    }
+    assert shares == {f"{study.name}: expert": 1, f"{study.name}: user": 0}
 
 
 def test_no_way_in_stores_another_number(browser: Client) -> None:

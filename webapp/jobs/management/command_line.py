@@ -218,9 +218,12 @@ class TrainingCommand(ConfabCommand):
                 raise Usage(f"--{name} is for a single training; leave out --seeds, --sweep and --data-share")
         trainee = self.trainee
         try:
-            sweep = dict(parse_values(text) for text in options["sweep"] or ())
+            values = [parse_values(text) for text in options["sweep"] or ()]
         except ValueError as error:
             raise Usage(f"--sweep: {error}") from None
+        sweep = dict(values)
+        if len(sweep) < len(values):
+            raise Usage("--sweep names an option twice; give all its values at once, such as temperature=.1,.5")
         shares = _numbers(options["data_share"], float, "--data-share")
         cells, data = plan_cells(
             trainee,
