@@ -90,6 +90,17 @@ class ProjectManager(models.Manager[M]):
     project of every row, which takes most of the time of a page about 100,000 conversations.
     """
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let a prefetch check every row: Django uses the first owner's manager for owners of any project."""
+        super().__init_subclass__(**kwargs)
+        prefetch = cls.__dict__.get("get_prefetch_querysets")
+        if prefetch is not None:  # `cls` is a related manager
+
+            def get_prefetch_querysets(self: Any, instances: Any, querysets: Any = None) -> Any:
+                return prefetch(self, instances, querysets or [self.model._default_manager.all()])
+
+            cls.get_prefetch_querysets = get_prefetch_querysets  # type: ignore[attr-defined]
+
     def get_queryset(self) -> QuerySet[M]:
         rows = super().get_queryset()
         key = active_project()

@@ -260,3 +260,6 @@ def test_chats_of_a_study_are_checked_by_its_project_instead_of_one_by_one() -> 
         # Of a study that another project owns, there are none, whoever holds the study.
         assert theirs.conversations.count() == 0
         assert "project" in str(Conversation.objects.filter(study=own).query)
+        # A prefetch uses the manager of its first study for all of them.
+        studies = Study.everywhere.order_by("key").prefetch_related("conversations")
+        assert [(study.key, study.conversations.all().count()) for study in studies] == [("own", 1), ("theirs", 0)]
