@@ -159,8 +159,9 @@ def _with_id_names(study: Study, recruitment: Recruitment) -> Recruitment:
     if settings.platform != "panel":
         return recruitment
     with_names = replace(recruitment, id_name=settings.id_parameter, session_name=settings.session_parameter)
-    if settings.frame_ancestors and not settings.session_parameter:
-        with_names = replace(with_names, is_guessable=bool(_RUNNING_NUMBER.fullmatch(with_names.external_id)))
+    if settings.frame_ancestors:
+        ids = filter(None, (with_names.external_id, with_names.submission))
+        with_names = replace(with_names, is_guessable=all(map(_RUNNING_NUMBER.fullmatch, ids)))
     # Without the id, Confab could not pay the participant.
     return replace(with_names, problem=StartRefusal.NO_IDS if with_names.id_name and not with_names.platform else "")
 

@@ -47,11 +47,14 @@ def test_a_long_id_is_refused_instead_of_cut(study: Study, browser: Client, name
         ("https://*", "would let sites of other people show the study"),
         ("https://*.com", "would let sites of other people show the study"),
         ("https://*.*", "would let sites of other people show the study"),
+        ("https://*.co.uk", "would let sites of other people show the study"),
+        ("https://*.COM.au:443", "would let sites of other people show the study"),
         ("https://a*b.example.org", "would let sites of other people show the study"),
         ("survey.example.org", "is not an origin"),
         ("https://survey.example.org/path", "is not an origin"),
         ("javascript:alert(1)", "is not an origin"),
         ("'self'", "is not an origin"),
+        ("https://*.lab.co.uk https://co.uk https://*.co.example.org https://*.example.co", ""),
         ("https://*.example.org https://survey.example.org:8443 http://localhost:8000", ""),
     ],
 )
@@ -120,6 +123,19 @@ def test_a_running_number_opens_nobodys_chat_or_end(study: Study, browser: Clien
     assert str(conversation.pk) not in seen
     assert code in browser.get(f"/s/s/?rid={rid}").content.decode(), "its own browser is led to its end"
     assert Conversation.objects.count() == 1
+
+
+@pytest.mark.parametrize(("visit", "is_open"), [("12", False), ("v_8Lm0wYt7K2aXbPq", True)])
+def test_an_id_of_a_visit_that_cannot_be_guessed_opens_the_chat(browser: Client, visit: str, is_open: bool) -> None:
+    links = {f"link_{outcome}": f"{SURVEY}/back" for outcome in Outcome.values}
+    parameters = {"id_parameter": "rid", "session_parameter": "v"}
+    make_study("s", platform="panel", frame_ancestors=SURVEY, **parameters, **links)
+    query = f"?rid=7&v={visit}"
+    conversation = begin(browser, query=query)
+    chat(conversation, 1)
+    other = Client(enforce_csrf_checks=True)
+    started = post(other, "/s/s/start/", consent="on", _entry=entry_field(other.get(f"/s/s/{query}")))
+    assert started.status_code == (302 if is_open else 409)
 
 
 def test_an_id_that_cannot_be_guessed_leads_back_without_cookies(study: Study, browser: Client) -> None:

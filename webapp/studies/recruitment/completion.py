@@ -74,8 +74,6 @@ def _is_for(settings: RecruitmentValues, platform: str) -> bool:
     """Return True if the study's codes and links fit this platform.
 
     Participants from another platform cannot use them.
-
-    Participants from another platform cannot use them.
     """
     return platform in ("", settings.platform) or settings.platform in ("link", "links")
 

@@ -90,8 +90,13 @@ def external_question(participant_link: str) -> str:
 
 
 _LABEL = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?"
-_ORIGIN = re.compile(rf"https?://(\*\.{_LABEL}\.)?{_LABEL}(\.{_LABEL})*\.?(:\d{{1,5}})?", re.IGNORECASE)
-"""Scheme, host and port. `*.` stands before at least two labels: a wider one would admit the sites of strangers."""
+_REGISTRY = r"(ac|co|com|edu|go|gob|gov|gouv|ltd|me|ne|net|nom|or|org|plc|sch)\.[a-z]{2}\.?(:|$)"
+_ORIGIN = re.compile(rf"https?://(\*\.(?!{_REGISTRY}){_LABEL}\.)?{_LABEL}(\.{_LABEL})*\.?(:\d{{1,5}})?", re.IGNORECASE)
+"""Scheme, host and port.
+
+`*.` stands before at least two labels, which are not a registry such as `co.uk`: a wider one would admit the sites of
+strangers.
+"""
 
 
 def frame_origins(text: str) -> tuple[list[str], list[str]]:
