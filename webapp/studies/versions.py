@@ -335,6 +335,8 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = No
             study.ended_at, study.closed_by = None, ""
         elif before is None or before.state != Study.State.ENDED:
             study.ended_at = database_now()
+        if before is not None and before.state == Study.State.COLLECTING:
+            plan_freeze(study=before)  # an earlier release opened it without a plan
         study.is_sequential |= study.state == Study.State.COLLECTING
         study.version = current  # type: ignore[assignment]  # none only while it is made
         study.save()

@@ -127,3 +127,14 @@ def test_a_study_that_was_never_opened_has_no_plan_to_download(draft: Study) -> 
         signed_in(Right.READ).get(f"{reverse('dashboard:study_datasheet', args=[draft.key])}?format=plan").status_code
         == 404
     )
+
+
+def test_the_first_change_of_a_study_opened_without_a_plan_keeps_the_plan_before_it(draft: Study) -> None:
+    study = opened(draft)
+    study.plans.all().delete()
+    study = study_edit(study=Study.objects.get(pk=study.pk), hypotheses="Eliza wins.")
+    [change] = plan_deviations(list(study.plans.all()))
+    assert (change.before, change.after) == (
+        "Parrot is rated higher than Eliza.; Votes agree with ratings.",
+        "Eliza wins.",
+    )
