@@ -20,7 +20,7 @@ from evaluation.number_format import figure, p_value, share, span
 from evaluation.plots.marks import bot_icon
 
 Row = TypeVar("Row")
-_SUPERSCRIPTS = "¹²³⁴⁵⁶⁷⁸⁹"
+_SUPERSCRIPTS = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SCREEN = 24
 """Number of rows that fit on a screen."""
 StoredReason = Annotated[str, Field(alias="why")]
@@ -88,13 +88,16 @@ def headers_of(*titles: str) -> list[Header]:
     return [Header(title.removesuffix("#"), title.endswith("#")) for title in titles]
 
 
+def _superscript(number: int) -> str:
+    return str(number).translate(_SUPERSCRIPTS)
+
+
 @dataclass(frozen=True, slots=True)
 class PageTable:
     """The figure's numbers, for reading, copying and screen readers.
 
     Attributes:
-        has_footnotes: whether reasons are numbered, and printed once below the table instead of with each cell. At most
-            nine reasons can be numbered.
+        has_footnotes: whether reasons are numbered, and printed once below the table instead of with each cell.
     """
 
     headers: list[Header]
@@ -119,7 +122,7 @@ class PageTable:
         reasons = self._reasons
         return [
             [
-                replace(cell, text=cell.text + _SUPERSCRIPTS[reasons.index(cell.reason)], reason="")
+                replace(cell, text=cell.text + _superscript(reasons.index(cell.reason) + 1), reason="")
                 if cell.reason
                 else cell
                 for cell in row
@@ -132,7 +135,7 @@ class PageTable:
         """The numbered reasons; empty without footnotes."""
         if not self.has_footnotes:
             return []
-        return [f"{_SUPERSCRIPTS[k]} {reason}" for k, reason in enumerate(self._reasons)]
+        return [f"{_superscript(number)} {reason}" for number, reason in enumerate(self._reasons, 1)]
 
     @property
     def _reasons(self) -> list[str]:
