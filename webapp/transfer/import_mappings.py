@@ -70,7 +70,7 @@ def imported_files(study: Study, name: str = "") -> QuerySet[ImportedFile]:
 _NOT_FREE = re.compile(
     r"\b(no redistribution|not (be )?redistribut\w*|non[- ]?redistribut\w*|all rights reserved|proprietary|"
     r"confidential|internal use|(research|academic) (use )?only|personal use|no licen[cs]e)\b|"
-    r"\bby(-nc)?-nd\b|\bno[- ]?deriv",
+    r"\bnd\b|\bno[- ]?deriv",
     re.IGNORECASE,
 )
 _FREE = re.compile(
@@ -90,11 +90,14 @@ def check_licences(study: Study, licence: str) -> bool:
     files = list(imported_files(study))
     for file in files:
         words = file.licence.lower()
+        is_nc = bool(re.search(r"\bnc\b|non[- ]?commercial", words))
+        is_alike = bool(re.search(r"\bsa\b|share[- ]?alike", words))
+        keeps_terms = "sa" in licence and is_nc == ("nc" in licence)
         if _NOT_FREE.search(words):
             problem = "does not allow redistribution"
-        elif re.search(r"\bnc\b|non[- ]?commercial", words) and "nc" not in licence:
+        elif is_nc and "nc" not in licence:
             problem = "allows non-commercial use only"
-        elif re.search(r"\bsa\b|share[- ]?alike", words) and "sa" not in licence:
+        elif (is_alike and not keeps_terms) or ("odbl" in words and licence != "odbl"):
             problem = "demands the same licence (share alike)"
         else:
             continue
@@ -103,4 +106,5 @@ def check_licences(study: Study, licence: str) -> bool:
             f"the licence of the imported file {quote(file.name)}, {quote(file.licence)}, {problem}, so the study "
             f"cannot be published under {licence}. If the licence is wrong, import the file again with the right one",
         )
-    return bool(files) and all(_FREE.search(file.licence) for file in files)
+    data_files = [file for file in files if "metrics" not in file.mapping]  # not files of scores alone
+    return bool(data_files) and all(_FREE.search(file.licence) for file in files)

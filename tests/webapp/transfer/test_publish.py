@@ -16,8 +16,10 @@ from django.core.management import CommandError, call_command
 from tests.builders import exchange, make_conversation, make_pairwise, make_participant, make_rating, make_study
 from webapp.audit.models import PendingEntry
 from webapp.conversations.models import Conversation
+from webapp.core.errors import Refused
 from webapp.ratings.models import Rating
 from webapp.studies.models import Participant, Study
+from webapp.transfer.import_mappings import check_licences
 from webapp.transfer.models import ImportedFile, RedactionHit
 from webapp.transfer.redaction.review import hit_decide, review_finish, texts_search
 
@@ -93,6 +95,31 @@ def test_the_licence_of_imported_files_decides(
         return
     publish(study, tmp_path / "d", redistributable=needs_statement)
     assert (tmp_path / "d" / "README.md").is_file()
+
+
+@pytest.mark.parametrize(
+    ("licence", "target", "refusal"),
+    [
+        ("CC BY-SA 4.0", "cc-by-nc-sa-4.0", "share alike"),
+        ("CC BY-SA 4.0", "cc-by-sa-4.0", ""),
+        ("CC BY-NC-SA 4.0", "cc-by-sa-4.0", "non-commercial use only"),
+        ("ODbL 1.0", "cc-by-sa-4.0", "share alike"),
+        ("ODbL 1.0", "odbl", ""),
+        ("CC BY NC ND 4.0", "cc-by-nc-4.0", "does not allow redistribution"),
+    ],
+)
+def test_data_under_share_alike_keep_their_licence(study: Study, licence: str, target: str, refusal: str) -> None:
+    ImportedFile.objects.create(study=study, name="chats.csv", licence=licence)
+    if refusal:
+        with pytest.raises(Refused, match=refusal):
+            check_licences(study, target)
+    else:
+        assert check_licences(study, target)
+
+
+def test_free_scores_do_not_make_data_of_unknown_licence_free(study: Study) -> None:
+    ImportedFile.objects.create(study=study, name="s.csv", licence="MIT", mapping={"metrics": ["maude"]})
+    assert not check_licences(study, "cc-by-4.0")
 
 
 def test_every_tool_finds_its_file_without_personal_data(study: Study, tmp_path: Path) -> None:
