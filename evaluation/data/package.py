@@ -21,6 +21,7 @@ from typing import Any
 from chatbots.compressed_files import damage_as_error, is_zip
 from chatbots.text import error_text, quote
 from evaluation.data.formats.tables import unescape_cell
+from evaluation.data.formats.text_files import is_xlsx
 
 SUMS = "SHA256SUMS"
 DATA_ENDINGS = (".jsonl", ".json", ".csv", ".tsv", ".xlsx", ".parquet", ".jsonl.gz", ".csv.gz")
@@ -257,7 +258,7 @@ class Package:
         """Extract one file into a folder, under its own name; return its path.
 
         Raises:
-            PackageError: if it is damaged, or larger than the zip's directory says.
+            PackageError: if it is damaged, larger than the zip's directory says, or itself a zip.
         """
         target, n_left = folder / PurePosixPath(path).name, self._archive.getinfo(path).file_size
         with self._damage_named(path), self._archive.open(path) as source, target.open("wb") as file:
@@ -266,6 +267,8 @@ class Package:
                 if n_left < 0:
                     raise PackageError(f"{self.name}: {quote(path)} is larger than the zip says")
                 file.write(piece)
+        if is_zip(target) and not is_xlsx(target):
+            raise PackageError(f"{self.name}: {quote(path)} is a zip; unpack {self.name} and import the zip in it")
         return target
 
     def check(self) -> PackageIntegrity:

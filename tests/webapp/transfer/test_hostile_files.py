@@ -126,6 +126,8 @@ def test_a_zip_within_a_zip_is_not_opened(tmp_path: Path) -> None:
     reason = refusal(zipped(tmp_path / "outer.zip", {"inner.zip": inner.read_bytes()}))
     assert reason.startswith("outer.zip contains neither a data package nor a file ending in .jsonl, ")
     assert reason.endswith("it contains inner.zip")
+    reason = refusal(zipped(tmp_path / "outer.zip", {"a.csv": inner.read_bytes()}))
+    assert reason == "outer.zip: 'a.csv' is a zip; unpack outer.zip and import the zip in it"
 
 
 def test_a_bomb_of_zip_is_rejected_before_it_is_unpacked(tmp_path: Path) -> None:

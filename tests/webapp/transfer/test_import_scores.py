@@ -406,3 +406,15 @@ def test_scores_do_not_replace_the_record_of_a_data_file(chats: Study, tmp_path:
         "scores.csv": "research only",
         "scores.csv (scores)": "MIT",
     }
+
+
+def test_a_damaged_file_of_scores_is_refused_on_the_page(tmp_path: Path) -> None:
+    path = tmp_path / "s.parquet"
+    columns = {"id": [f"d{n}" for n in range(500)], "metric": "maude", "value": 1.0}
+    pd.DataFrame(columns).to_parquet(path, compression=None)
+    content = bytearray(path.read_bytes())
+    content[4:60] = b"\xff" * 56
+    page = signed_in(Right.RUN, Right.READ).post(
+        reverse("dashboard:imports"), {"file": SimpleUploadedFile("s.parquet", bytes(content))}, follow=True
+    )
+    assert "s.parquet is a damaged Parquet file" in page.content.decode()

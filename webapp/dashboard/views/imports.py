@@ -260,7 +260,12 @@ def _scores(request: HttpRequest, path: Path) -> HttpResponse:
     """Show the metrics of a file of scores; a POST imports them."""
     titles: dict[str, str] = {}
     counts: Counter[str] = Counter()
-    rows = list(islice(read_scores(path), PREVIEW_ROWS + 1))
+    try:
+        with upload_errors(path, upload_name(path)):
+            rows = list(islice(read_scores(path), PREVIEW_ROWS + 1))
+    except Refused as refused:
+        messages.error(request, refused.message)
+        return redirect("dashboard:imports")
     left_out = [row for row in rows if isinstance(row, Skipped)]
     for row in rows:
         if not isinstance(row, Skipped):
