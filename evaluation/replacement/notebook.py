@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -33,6 +33,7 @@ def can_replace(
     judges: Sequence[JudgeMetric | str] = (),
     scores: Scores | None = None,
     bot_scores: Scores | None = None,
+    built_on: Mapping[str, Collection[str]] | None = None,
     seed: int = 0,
 ) -> ReplacementResult:
     """Ask whether metrics, judges, simulations or other scores can replace a study's participants.
@@ -47,6 +48,7 @@ def can_replace(
         simulated: chats of simulated participants, each the output of `confab.simulate`.
         judges: judges, or their names in `metrics.yaml`.
         scores, bot_scores: scores from elsewhere by name and conversation, or by name and bot.
+        built_on: conversations that a judge or score was built on, by its title or name; they do not test it.
         seed: seed of the permutations.
 
     Raises:
@@ -73,6 +75,7 @@ def can_replace(
         judges=_judge_scores(study, ratings, judges),
         imported=scores or {},
         imported_bots=bot_scores or {},
+        built_on={name: frozenset(chats) for name, chats in (built_on or {}).items()},
     )
     return compare_candidates(data, margin=margin, seed=seed)
 

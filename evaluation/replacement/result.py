@@ -171,6 +171,10 @@ ALPHA = 0.05
 """Level of each of the three tests, over all candidates."""
 
 
+NO_CANDIDATE = "There is no candidate yet: no metric, judge or simulation of these bots has been computed."
+NOT_RATED_WHOLE = Reason("not_rated_whole", "participants of this study do not rate whole chats")
+
+
 @dataclass(frozen=True, repr=False)
 class ReplacementResult:
     """Verdict on every candidate, by one rule on the same ratings.
@@ -181,6 +185,7 @@ class ReplacementResult:
         bots: rated bots, without controls.
         units: whose ratings are resampled.
         absent: kinds of candidates that the study has none of.
+        notes: reasons why the question cannot be asked, by what is missing.
     """
 
     dimension: str
@@ -224,7 +229,8 @@ class ReplacementResult:
     def sentence(self) -> str:
         """Verdict on all candidates as one sentence."""
         if not self.candidates:
-            return "There is no candidate yet: no metric, judge or simulation of these bots has been computed."
+            reasons = "; ".join(self.notes.values())
+            return f"There is no candidate: {reasons}." if reasons else NO_CANDIDATE
         titles = {standing: _listed([v.title for v in self.of_standing(standing)]) for standing in STANDINGS}
         n_open = len(self.of_standing("not_known"))
         if titles["yes"]:

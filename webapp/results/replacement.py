@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from evaluation.agreement.judges.gold import gold_of_chats
 from evaluation.replacement.candidate import ReplacementData
 from evaluation.replacement.compare import compare_candidates
-from evaluation.replacement.result import ReplacementResult
+from evaluation.replacement.result import NOT_RATED_WHOLE, ReplacementResult
 from webapp.conversations.selectors import conversations_for_metrics
 from webapp.jobs.models import Job, SelfPlayRun, State
 from webapp.jobs.selectors.analysis_tables import column_names, metric_frame
@@ -35,7 +35,8 @@ def study_replacement(data: StudyData, run: SelfPlayRun | None = None) -> Replac
     bots = [bot for bot in data.rated_bots if not data.bots[bot].is_control]
     if not get_protocol(data.study).rates_conversations:
         return ReplacementResult(
-            data.headline.key, data.ratings.smallest_difference(), tuple(bots), len(data.ratings), 0, "raters"
+            *(data.headline.key, data.ratings.smallest_difference(), tuple(bots), len(data.ratings), 0, "raters"),
+            notes={"chats": NOT_RATED_WHOLE},
         )
     run = run or run_with_metrics(bots, FEWEST_PLAYED)
     selfplay = None if run is None else metric_frame(run=run)

@@ -1,5 +1,6 @@
 """The three questions about a candidate, compared with independent code."""
 
+from dataclasses import replace
 from itertools import permutations
 
 import numpy as np
@@ -11,10 +12,12 @@ from statsmodels.stats.weightstats import ttost_ind, ttost_paired
 from evaluation.data.ratings import Ratings
 from evaluation.hybrid.levels import SignificantPairs, bot_levels, pairs_of
 from evaluation.hybrid.rivals import Rival, error_ratio
+from evaluation.replacement.compare import compare_candidates
 from evaluation.replacement.equality import compare_values, paired_differences, separate_differences
 from evaluation.replacement.ranking import NO_OWN_TURNS, OWN_TURNS, BotPredictions, rank_bots
 from evaluation.replacement.ratings_worth import worth_of_scores
 from evaluation.replacement.result import Settlement
+from tests.validation.replacement import PERFECT, USELESS, Cell, simulate_study
 
 rng = np.random.default_rng(48)
 
@@ -206,6 +209,20 @@ def test_the_interval_of_the_saving_holds() -> None:
         found = [worth(*ratings_of(4, 50, 0.5, raters=raters)).saved for _study in range(120)]
         inside = sum(saved.low <= 25 <= saved.high for saved in found)
         assert 106 <= inside <= 119, raters
+
+
+def test_chats_that_a_judge_was_built_on_do_not_test_it() -> None:
+    data = simulate_study(Cell(5, 6, 2), 1)
+    rated = set(data.ratings.conversation.tolist())
+    learned = frozenset(sorted(rated)[:10])
+    by_name = {
+        verdict.name: verdict
+        for verdict in compare_candidates(replace(data, built_on={PERFECT: learned}), margin=0.5).candidates
+        if verdict.kind in ("judge", "panel")
+    }
+    assert {name: verdict.n_left_out for name, verdict in by_name.items()} == {PERFECT: 10, USELESS: 0, "mean": 10}
+    n_ratings = {name: sum(bot.n_ratings for bot in verdict.equality.bots) for name, verdict in by_name.items()}
+    assert n_ratings == {PERFECT: len(rated) - 10, USELESS: len(rated), "mean": len(rated) - 10}
 
 
 def test_useless_scores_save_nothing() -> None:

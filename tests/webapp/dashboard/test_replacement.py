@@ -12,10 +12,22 @@ from django.urls import reverse
 from pytest_django.asserts import assertContains, assertNotContains
 
 from evaluation.agreement.judges.gold import gold_of_chats
-from evaluation.replacement.result import ReplacementResult
+from evaluation.findings import Reason
+from evaluation.hybrid.rivals import LENGTH_RIVALS
+from evaluation.replacement.result import (
+    BotRanking,
+    CandidateVerdict,
+    Equality,
+    RatingsWorth,
+    ReplacementResult,
+    RivalErrors,
+)
+from evaluation.stats.effect_sizes import Effect
 from tests.builders import make_annotated, make_study
 from tests.webapp.dashboard.analysis.test_one_result import text_of
+from tests.webapp.participant.test_choose import KEYS, choose, make_choosing
 from webapp.conversations.selectors import conversations_for_metrics
+from webapp.insights.narrative.replacement import candidate_cards
 from webapp.jobs.models import Job
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_conversations, study_ratings
@@ -151,6 +163,20 @@ def test_a_new_judge_makes_the_result_old(study: Study) -> None:
     assert not get_result(AnalysisKey(study, "replacement")).is_current
 
 
+def test_self_play_is_not_said_to_be_better_than_itself() -> None:
+    rivals = tuple(RivalErrors(name, Effect(0.5, 0.4, 0.6), 0.001) for name in LENGTH_RIVALS)
+    ranking = BotRanking("yes", Effect(0.9, 0.7, 1.0), n_bots=9, rivals=rivals)
+    missing = Reason("no_margin", "no margin")
+    verdict = CandidateVerdict(
+        *("selfplay", "strong", "Self-play", ranking),
+        equality=Equality("not_known", reason=missing),
+        worth=RatingsWorth("not_known", reason=missing),
+    )
+    result = ReplacementResult("quality", None, ("a",), 9, 0, "raters", (verdict,))
+    [card] = candidate_cards(None, result)  # type: ignore[arg-type]
+    assert card.questions[0].evidence == "r .90 [.70, 1.00] over 9 bots, better than chance and length."
+
+
 def test_without_ratings_or_whole_chats_the_page_says_what_is_missing(staff: Client, db: None) -> None:
     page = staff.get(address(make_study("empty").key))
     assertContains(page, "No ratings yet")
@@ -158,3 +184,11 @@ def test_without_ratings_or_whole_chats_the_page_says_what_is_missing(staff: Cli
     with pytest.raises(CommandError, match="has no ratings yet, so nothing can be compared"):
         call_command("can_replace", "empty", stdout=io.StringIO())
     assertContains(staff.get(address(make_annotated("items").key)), "Only for rated chats")
+
+
+def test_without_whole_chats_the_verdict_says_so(db: None) -> None:
+    study = make_choosing()
+    choose(study, *KEYS[:4])
+    computed = compute_now(AnalysisKey(study, "replacement"), wait=lambda: None)
+    assert computed is not None
+    assert computed.result.sentence == "There is no candidate: participants of this study do not rate whole chats."

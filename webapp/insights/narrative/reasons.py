@@ -6,6 +6,7 @@ FRAGMENTS: dict[str, str] = {
     "no_value": "no value",
     "rivals_without_lengths": "the lengths of the chats are unknown, so length is not ruled out",
     "rivals_without_own_turns": "nothing is known about the bots’ own turns, so these are not ruled out",
+    "not_rated_whole": "participants of this study do not rate whole chats",
     "no_margin": "the scale is not known, so there is no margin",
     "no_values_on_scale": "there are no values on people’s scale for these bots",
     "few_ratings_for_error": "a bot has too few ratings, or all of them are equal, so the error is unknown",

@@ -35,6 +35,7 @@ _RIVALS = {
     "group": "the groups of bots",
     OWN_TURNS: "the bots’ own turns",
 }
+_BEATEN = dict.fromkeys(LENGTH_RIVALS, "length")
 _OWN_TURNS = {
     "selfplay": "The bots’ own turns are those of self-play.",
     "chats": (
@@ -96,7 +97,10 @@ def _ranking(ranking: BotRanking) -> AnsweredQuestion:
         evidence = " ".join(filter(None, [f"r {share(r.value)}", ends, f"over {pluralise(ranking.n_bots, 'bot')}"]))
         rivals = [_RIVALS.get(rival.rival, rival.rival) for rival in ranking.rivals if not _is_beaten(rival)]
         if ranking.answer == "yes":
-            evidence += ", better than chance, length and the bots’ own turns"
+            beaten = dict.fromkeys(
+                _BEATEN.get(rival.rival, _RIVALS.get(rival.rival, rival.rival)) for rival in ranking.rivals
+            )
+            evidence += f", better than {listed(['chance', *beaten])}"
         elif rivals and ranking.reason is None:
             evidence += f"; not clearly better than {listed(rivals, 'or')}"
         evidence += "."
@@ -188,15 +192,16 @@ def replacement_section(frame: StudyFrame, result: ReplacementResult) -> Section
 def methods(result: ReplacementResult) -> list[str]:
     """Return the rule behind the answers, in sentences."""
     return [
-        "Every candidate is tested on the same ratings, and nothing that it was built on tests it: each bot is "
-        "predicted without its own ratings.",
+        "Every candidate is tested on the same ratings, and each bot is predicted without its own ratings. Whether "
+        "imported scores were made with these ratings is not known here.",
         "Ranking: r over bots must exceed permuted ratings, and the errors must be smaller than those of predictions "
         "from the length of chats and from the bots’ own turns (Pitman–Morgan). The answer is no if a rival is shown "
         f"to be better, or if r is shown to be below .5. {_OWN_TURNS[result.own_turns]}",
         "Values: for every bot, two one-sided tests must show that the difference from people is within the margin, "
         "which is the study’s smallest difference of interest. The answer is no if one bot is shown to be beyond it.",
         "Ratings saved: prediction-powered inference (PPI++), if many unrated chats are scored.",
-        f"Each question is tested at {percent(1 - result.level)} over all candidates (Holm).",
+        f"Each question is tested at {percent(1 - result.level)} over all candidates (Holm). A no is not corrected "
+        "over them.",
     ]
 
 
