@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluation.agreement.reply_scores import Disagreement, positions_in_sets, rank_disagreements
+from evaluation.agreement.reply_scores import Disagreement, rank_disagreements
 from evaluation.data.items import JudgedItem
 from evaluation.data.result_tables import Cell, NamedTable, declared_table, number_cell
 from evaluation.metrics.explanations import shorten
@@ -22,6 +22,7 @@ LARGE = 50
 """Difference in position, of 100, that counts as a large disagreement."""
 PAGE = 25
 NOT_COMPARED = "not compared"
+NOT_RATED = "people did not rate it on this question, or it is the only one"
 SIDES = {"above": "The metric ranks them higher than people", "below": "The metric ranks them lower than people"}
 _TURN = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/(\d+)")
 
@@ -86,13 +87,10 @@ def reply_cases(dataset: DataSet, metric: str, *, model: str = "", side: str = "
         model: of this dialogue model only; empty for all.
         side: a key of `SIDES`, or empty for both.
     """
-    result = dataset.result
     scored = _scored(dataset, metric)
-    models = [model_name for _key, model_name in result["replies"]]
+    models = [model_name for _key, model_name in dataset.result["replies"]]
     in_set = _in_set(dataset)
-    rows = rank_disagreements(
-        np.where(in_set, _oriented(scored), np.nan), np.where(in_set, _means(dataset), np.nan), result["sources"]
-    )
+    rows = _ranked(dataset, _oriented(scored))
     matching = [row for row in rows if (not model or models[row.index] == model) and _is_on_side(row, side)]
     n_pages = max(1, -(-len(matching) // PAGE))
     page = min(max(1, page), n_pages)
@@ -107,6 +105,13 @@ def reply_cases(dataset: DataSet, metric: str, *, model: str = "", side: str = "
         _conclusion(scored["title"], rows),
         {reason: n for reason, numbers in scored["missing"].items() if (n := int(in_set[numbers].sum()))},
     )
+
+
+def _ranked(dataset: DataSet, oriented: np.ndarray) -> list[Disagreement]:
+    """Rank the replies of the data set that have both a score and a human rating."""
+    in_set = _in_set(dataset)
+    means = np.where(in_set, _means(dataset), np.nan)
+    return rank_disagreements(np.where(in_set, oriented, np.nan), means, dataset.result["sources"])
 
 
 def _conclusion(title: str, rows: list[Disagreement]) -> list[str]:
@@ -159,7 +164,6 @@ def reply_page(dataset: DataSet, number: int) -> ReplyPage | None:
         return None
     low, high = _scale(dataset, item)
     rows = [_metric_row(dataset, scored, number, low, high) for scored in dataset.result["metrics"]]
-    people = _position(dataset, _means(dataset), number)
     scores = declared_table(
         "scores",
         "Scores by metric",
@@ -169,15 +173,16 @@ def reply_page(dataset: DataSet, number: int) -> ReplyPage | None:
         (f"On people’s scale ({low:g} to {high:g})", lambda row: number_cell(row["rescaled"], 2, row["reason"])),
         ("Position", lambda row: number_cell(row["position"], 0, row["reason"])),
         ("Compared with people", lambda row: number_cell(row["difference"], 0, row["reason"])),
+        ("People’s position", lambda row: number_cell(row["people"], 0, row["reason"])),
         method=(
-            "Position: rank among the replies of the data set, from 0 (worst) to 100 (best). On people’s scale: the "
-            "metric’s lowest and highest score in the data set are mapped to the ends of the scale."
+            "Position: rank among the replies of the data set with a score and a human rating, from 0 (worst) to 100 "
+            "(best). On people’s scale: the metric’s lowest and highest score in the data set are mapped to the ends "
+            "of the scale."
         ),
-        note="" if people is None else f"People’s position: {people:.0f}.",
     )
     match = _TURN.match(item.id) if dataset.job.study is not None else None
     conversation, turn = (match[1], int(match[2])) if match else ("", 0)
-    return ReplyPage(item, _sentence(rows, people), [scores, *_ratings(item)], conversation, turn)
+    return ReplyPage(item, _sentence(rows), [scores, *_ratings(item)], conversation, turn)
 
 
 def _metric_row(dataset: DataSet, scored: Mapping[str, Any], number: int, low: float, high: float) -> dict[str, Any]:
@@ -185,29 +190,30 @@ def _metric_row(dataset: DataSet, scored: Mapping[str, Any], number: int, low: f
     score = float(oriented[number]) if len(oriented) > number else np.nan
     reason = next((reason for reason, numbers in scored.get("missing", {}).items() if number in numbers), "")
     if np.isnan(score):
-        missing = dict.fromkeys(("score", "rescaled", "position", "difference"))
+        missing = dict.fromkeys(("score", "rescaled", "position", "people", "difference"))
         return {"title": scored["title"], "reason": reason or NOT_COMPARED, **missing}
     known = oriented[_in_set(dataset) & np.isfinite(oriented)]
     spread = float(known.max() - known.min())
-    position, people = _position(dataset, oriented, number), _position(dataset, _means(dataset), number)
+    row = next((row for row in _ranked(dataset, oriented) if row.index == number), None)
     return {
         "title": scored["title"],
-        "reason": "all replies have the same score" if not spread else "",
+        "reason": NOT_RATED if row is None else "all replies have the same score" if not spread else "",
         "score": -score if scored["lower_is_better"] else score,
         "rescaled": low + (high - low) * (score - float(known.min())) / spread if spread else None,
-        "position": position,
-        "difference": None if position is None or people is None else position - people,
+        "position": row and row.metric_position,
+        "people": row and row.human_position,
+        "difference": row and row.difference,
     }
 
 
-def _sentence(rows: list[dict[str, Any]], people: float | None) -> str:
+def _sentence(rows: list[dict[str, Any]]) -> str:
     compared = [row for row in rows if row["difference"] is not None]
     if not compared:
         return "No metric of this comparison has a score for this reply that can be compared with people."
     worst = max(compared, key=lambda row: abs(row["difference"]))
     n = plural(len(compared), "The metric", "Of %(n)d metrics,") % {"n": len(compared)}
     differs = f"{n} {worst['title']} differs most from people" if len(compared) > 1 else f"{n} {worst['title']}"
-    return f"{differs}: it places the reply at {worst['position']:.0f} of 100, people at {people:.0f}."
+    return f"{differs}: it places the reply at {worst['position']:.0f} of 100, people at {worst['people']:.0f}."
 
 
 def _ratings(item: JudgedItem) -> list[NamedTable]:
@@ -262,11 +268,3 @@ def _means(dataset: DataSet) -> np.ndarray:
 def _in_set(dataset: DataSet) -> np.ndarray:
     sources = dataset.result["sources"]
     return np.array([not dataset.source or source == dataset.source for source in sources], dtype=bool)
-
-
-def _position(dataset: DataSet, values: np.ndarray, number: int) -> float | None:
-    """Return the position of a value among those of its data set."""
-    if len(values) <= number:
-        return None
-    position = positions_in_sets(values, dataset.result["sources"])[number]
-    return None if np.isnan(position) else float(position)

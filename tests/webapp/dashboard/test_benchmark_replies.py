@@ -62,6 +62,23 @@ def test_replies_are_listed_by_disagreement_within_their_data_set(staff: Client)
     assert "Show where they disagree" in cell
 
 
+def test_a_reply_has_the_positions_of_the_list_though_others_have_no_score(staff: Client) -> None:
+    rows = [json.loads(line) for line in judged().splitlines()]
+    for row in rows[1::4]:
+        row["reference"] = None
+    post(staff, "".join(json.dumps(row) + "\n" for row in rows).encode())
+    job = done()
+    query = "target=good&source=set 1"
+    case = staff.get(f"{ADDRESS}replies/{job.pk}/?metric=rouge_l&{query}").context["replies"].cases[0]
+    page = staff.get(f"{ADDRESS}replies/{job.pk}/{case.number}/?{query}")
+    [cells] = [row for row in page.context["reply"].tables[0].table.rows if row[0].text == "ROUGE-L"]
+    assert [cell.raw[0] for cell in cells[3:]] == [
+        case.row.metric_position,
+        case.row.difference,
+        case.row.human_position,
+    ]
+
+
 def test_missing_scores_are_counted_with_their_reason(staff: Client) -> None:
     rows = [json.loads(line) for line in judged().splitlines()]
     rows[1]["reference"] = None
