@@ -3,7 +3,8 @@
 Shi et al. (2023), "RADE: Reference-Assisted Dialogue Evaluation for Open-Domain Dialogue", ACL, section 5.2: encode the
 dialogue, then an MLP predicts the score of the reply. The paper gives neither the form of the input nor that of the
 MLP, and its Table 9 lists these rows under reference-based methods. Chosen here: two segments, context and reply, with
-an option to put the reference before the reply; RADE's own head; squared error.
+an option to put the reference before the reply; RADE's own head; squared error. A context that is too long loses its
+oldest tokens.
 
 The released pairs have no licence, so weights trained on them must not be distributed.
 """
@@ -42,6 +43,7 @@ class EncoderMlpNetwork(nn.Module):
         super().__init__()
         self.options = options
         self.backbone = backbone_load(config)
+        self.backbone.tokenizer.truncation_side = "left"  # the last utterances matter most
         self.head = ScoreHead(self.backbone.width, options.dropout, 1)
 
     def scored(self, batch: Sequence[RatedPair]) -> Tensor:

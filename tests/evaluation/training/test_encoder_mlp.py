@@ -94,6 +94,17 @@ def test_its_checkpoint_is_a_metric_of_the_networks_outputs(folder, trained):
     assert np.isnan(found[1])
 
 
+def test_a_long_context_loses_its_oldest_words(folder, trained):
+    metric = EncoderMlp("mine", checkpoint=str(trained.checkpoint))
+    long = " ".join(WORDS[:8] * 12)
+    contexts = [(first, long, last) for first, last in (("cats", "dogs"), ("books", "dogs"), ("cats", "books"))]
+    same, as_before, other = metric.scored([ReplyInContext(c, "i like to eat") for c in contexts], TextCache())[
+        "mine_bot"
+    ]
+    assert same == as_before
+    assert same != other
+
+
 def test_one_that_reads_the_reference_needs_it(folder):
     config = config_check(values(folder, "with-reference", reads_reference=True), folder)
     result = train(config, folder / "metrics" / "with-reference")
