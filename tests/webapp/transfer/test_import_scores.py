@@ -9,7 +9,9 @@ import pandas as pd
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 import confab
@@ -418,3 +420,18 @@ def test_a_damaged_file_of_scores_is_refused_on_the_page(tmp_path: Path) -> None
         reverse("dashboard:imports"), {"file": SimpleUploadedFile("s.parquet", bytes(content))}, follow=True
     )
     assert "s.parquet is a damaged Parquet file" in page.content.decode()
+
+
+def test_pages_read_the_imported_metrics_once_for_all_columns(chats: Study, tmp_path: Path) -> None:
+    from webapp.results.cache import AnalysisKey, result_at_hand
+
+    path = write(tmp_path / "a.csv", *(f"d{n}/1,{name},{n}" for n in range(12) for name in ("maude", "usl", "fed")))
+    run(path, "--study", "chats")
+    address = reverse("dashboard:study_why", args=["chats"]) + "?part=trajectories"
+    client = signed_in(*Right)
+    assert result_at_hand(AnalysisKey(chats, "trajectories")) is not None
+    client.get(address)  # computes the other parts
+    with CaptureQueriesContext(connection) as queries:
+        assert "Best and worst conversations by exchange" in client.get(address).content.decode()
+    n_read = sum("runs_importedmetric" in query["sql"] for query in queries.captured_queries)
+    assert n_read <= 6, "one for each part of the page"

@@ -204,13 +204,14 @@ def _fit_context(
     if fit is not None and fit.result:
         link = partial(conversations_link, study, synthetic=synthetic_asked(request), excluded_flags=excluded_flags)
         # Errors of single conversations are known of the fit shown by default, unless it is from an earlier version.
+        columns = metric_titles()
         has_errors = fit.pk == fit_leading_id(study) and has_residuals(fit.pk)
         context["view"] = hybrid_view(
             fit.result,
             bots,
             lambda bot: link(ChatSelection.of_errors(bot) if has_errors else ChatSelection.of(bot=bot, is_="rated")),
             dict(study_targets(study)),
-            metric_link=lambda column: link(ChatSelection.of_metric(column)) if column in metric_titles() else "",
+            metric_link=lambda column: link(ChatSelection.of_metric(column)) if column in columns else "",
         )
         context["condition"] = fit_condition(fit)
         flags = fit.request.get("without", ())

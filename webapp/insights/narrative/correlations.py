@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from evaluation.analysis.correlations import CorrelationMatrix, CorrelationRow, HybridCorrelations, without_speaker
@@ -66,8 +66,17 @@ def correlations_section(frame: StudyFrame, correlations: StudyCorrelations) -> 
     return section
 
 
-def _row_title(row: CorrelationRow, matrix: CorrelationMatrix, titles: Mapping[str, str]) -> str:
-    """Return the title of a row of a matrix."""
+def _row_titles(
+    rows: Iterable[CorrelationRow], matrix: CorrelationMatrix, titles: Mapping[str, str] | None = None
+) -> list[str]:
+    """Return the titles of rows of a matrix; `titles` has those of the dimensions."""
+    names = metric_titles()
+    return [_row_title(row, matrix, titles or {}, names) for row in rows]
+
+
+def _row_title(
+    row: CorrelationRow, matrix: CorrelationMatrix, titles: Mapping[str, str], names: Mapping[str, str]
+) -> str:
     if row.source == "dimension":
         return titles[row.name]
     over_bots = matrix.kind == "bots"
@@ -77,7 +86,7 @@ def _row_title(row: CorrelationRow, matrix: CorrelationMatrix, titles: Mapping[s
         return "Hybrid metric (rated chats)" if over_bots else "Hybrid metric, leave-one-bot-out"
     if row.source == "bot":
         return f"{row.name} (of the bot)"
-    title = metric_titles()[row.name]
+    title = names.get(row.name, row.name)  # an imported metric may have been deleted since
     if row.source == "selfplay":
         title = title if row.speaker else without_speaker(title)
         return f"{title} (self-play)"
@@ -122,7 +131,9 @@ def _strongest(matrix: CorrelationMatrix, headline: RatingDimension) -> str:
             f"No metric correlates significantly with {headline.title.lower()}, which does not prove that there is no "
             "correlation."
         )
-    row_texts = [f"{_row_title(row, matrix, {}).lower()} (ρ = {share(value.r)})" for row, value in strongest_rows]
+    row_titles = _row_titles((row for row, _value in strongest_rows), matrix)
+    values = (share(value.r) for _row, value in strongest_rows)
+    row_texts = [f"{title.lower()} (ρ = {value})" for title, value in zip(row_titles, values, strict=True)]
     return f"For single chats, {listed(row_texts)} correlate most strongly with {headline.title.lower()}."
 
 
@@ -134,7 +145,7 @@ def _matrix_figure(
     frame: StudyFrame, matrix: CorrelationMatrix, titles: Mapping[str, str], *method: str, **texts: Any
 ) -> PageFigure:
     return matrix_figure(
-        [_row_title(row, matrix, titles) for row in matrix.rows],
+        _row_titles(matrix.rows, matrix, titles),
         [titles[key] for key in matrix.columns],
         dict(matrix.cells),
         method=_join_sentences(*method, controls_sentence(frame, left_out=True)),

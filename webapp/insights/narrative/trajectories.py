@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 
 from django.urls import reverse
 
 from evaluation.analysis.trajectories import SEED, GroupContrast, Grouping, TrajectoryMeasure, TrajectoryResult
 from evaluation.data.result_tables import Cell, NamedTable, declared_table, number_cell
-from evaluation.data.tables import Column
 from evaluation.number_format import digits_for, figure, share, span
 from webapp.insights.charts.figure import PageFigure
 from webapp.insights.charts.lines import LineGroup, LinePanel, lines_figure, with_shared_axes
@@ -30,15 +30,18 @@ def trajectories_section(frame: StudyFrame, trajectories: StudyTrajectories) -> 
     """
     best_worst, by_trait = trajectories.best_worst, trajectories.by_trait
     section = Section("trajectories", "Trajectories over the conversation")
-    best_worst_panels, by_trait_panels = with_shared_axes(_panels(frame, best_worst), _panels(frame, by_trait))
+    titles = column_titles()
+    best_worst_panels, by_trait_panels = with_shared_axes(
+        _panels(frame, best_worst, titles), _panels(frame, by_trait, titles)
+    )
     grouping = best_worst.grouping
     if not grouping.groups:
         section.missing.append(f"Best and worst conversations: {reason_text(grouping.reason)}.")
     else:
         section.points.extend(_contrast_sentences(best_worst, best_worst_panels))
-        if verdict := verdict_sentence(best_worst):
+        if verdict := verdict_sentence(best_worst, titles):
             section.conclusion = verdict.partition(" (")[0] + "."
-        section.figures.append(_best_worst_figure(frame, best_worst, best_worst_panels))
+        section.figures.append(_best_worst_figure(frame, best_worst, best_worst_panels, verdict))
         if grouping.reason:
             section.missing.append(f"Best and worst conversations: {reason_text(grouping.reason)}.")
     grouping = by_trait.grouping
@@ -51,11 +54,14 @@ def trajectories_section(frame: StudyFrame, trajectories: StudyTrajectories) -> 
         section.missing.append(f"{grouping.trait}: only one kind of bot has rated conversations.")
     else:
         section.points.extend(_contrast_sentences(by_trait, by_trait_panels))
-        section.figures.append(_by_trait_figure(frame, by_trait, by_trait_panels))
+        verdict = verdict_sentence(by_trait, titles)
+        section.figures.append(_by_trait_figure(frame, by_trait, by_trait_panels, verdict))
     return section
 
 
-def _best_worst_figure(frame: StudyFrame, trajectory: TrajectoryResult, panels: list[LinePanel]) -> PageFigure:
+def _best_worst_figure(
+    frame: StudyFrame, trajectory: TrajectoryResult, panels: list[LinePanel], verdict: str
+) -> PageFigure:
     grouping, headline = trajectory.grouping, frame.headline
     digits = digits_for(headline.low, headline.high)
     n = len(grouping.groups[0].conversations)
@@ -69,7 +75,7 @@ def _best_worst_figure(frame: StudyFrame, trajectory: TrajectoryResult, panels: 
             "Mean over the conversations that reach the exchange, with 90 % intervals. "
             f"{controls_sentence(frame, left_out=True)}"
         ).strip(),
-        note_lead=verdict_sentence(trajectory),
+        note_lead=verdict,
         note=_note_best_worst(grouping),
         x_title="exchange",
     )
@@ -87,7 +93,9 @@ def _note_best_worst(grouping: Grouping) -> str:
     return f"{note} Ties at the cut-offs ({ties}) were drawn at random (seed {SEED})."
 
 
-def _by_trait_figure(frame: StudyFrame, trajectory: TrajectoryResult, panels: list[LinePanel]) -> PageFigure:
+def _by_trait_figure(
+    frame: StudyFrame, trajectory: TrajectoryResult, panels: list[LinePanel], verdict: str
+) -> PageFigure:
     grouping = trajectory.grouping
     sample_note = (
         "" if grouping.n_drawn is None else (f" {grouping.n_drawn} conversations drawn at random (seed {SEED}).")
@@ -101,7 +109,7 @@ def _by_trait_figure(frame: StudyFrame, trajectory: TrajectoryResult, panels: li
         id=grouping.kind,
         title=f"Conversations by “{grouping.trait}”",
         method=method,
-        note_lead=verdict_sentence(trajectory),
+        note_lead=verdict,
         note=(
             "The unit is the conversation, so bots with more conversations have more weight. A difference may come "
             "from single bots."
@@ -110,16 +118,10 @@ def _by_trait_figure(frame: StudyFrame, trajectory: TrajectoryResult, panels: li
     )
 
 
-def column_title(name: str) -> str:
-    """Return the title of a trajectory's column."""
-    if name == VOTES:
-        return "Votes on replies, up minus down"
-    declared = _declared()
-    return declared[name].title if name in declared else name
-
-
-def _declared() -> dict[str, Column]:
-    return {column.name: column for metric in metrics_all() for column in metric.columns if column.level == "turn"}
+def column_titles() -> dict[str, str]:
+    """Return the titles of the columns of trajectories."""
+    columns = [column for metric in metrics_all() for column in metric.columns if column.level == "turn"]
+    return {**{column.name: column.title for column in columns}, VOTES: "Votes on replies, up minus down"}
 
 
 def group_title(grouping: Grouping, place: int) -> str:
@@ -133,12 +135,14 @@ def group_title(grouping: Grouping, place: int) -> str:
     return f"{group.name} {len(group.conversations)}"
 
 
-def _panels(frame: StudyFrame, trajectory: TrajectoryResult) -> list[LinePanel]:
-    return [_panel(frame, trajectory.grouping, measure) for measure in trajectory.measures]
+def _panels(frame: StudyFrame, trajectory: TrajectoryResult, titles: Mapping[str, str]) -> list[LinePanel]:
+    return [
+        _panel(frame, trajectory.grouping, measure, titles.get(measure.name, measure.name))
+        for measure in trajectory.measures
+    ]
 
 
-def _panel(frame: StudyFrame, grouping: Grouping, measure: TrajectoryMeasure) -> LinePanel:
-    title = column_title(measure.name)
+def _panel(frame: StudyFrame, grouping: Grouping, measure: TrajectoryMeasure, title: str) -> LinePanel:
     if not measure.courses:
         return LinePanel(title, [], "no votes" if measure.name == VOTES else "not computed yet (see Prediction)")
     groups = [
@@ -175,7 +179,7 @@ def _statement(panel: LinePanel, contrast: GroupContrast) -> str:
     )
 
 
-def verdict_sentence(trajectory: TrajectoryResult) -> str:
+def verdict_sentence(trajectory: TrajectoryResult, titles: Mapping[str, str]) -> str:
     """Name the measures in which two groups differ significantly.
 
     "" for more groups.
@@ -183,7 +187,8 @@ def verdict_sentence(trajectory: TrajectoryResult) -> str:
     titles_by_direction: dict[str, list[str]] = {"higher": [], "lower": [], "none": []}
     for measure in trajectory.measures:
         if measure.contrast is not None:
-            titles_by_direction[measure.contrast.direction].append(f"“{column_title(measure.name).lower()}”")
+            title = titles.get(measure.name, measure.name)
+            titles_by_direction[measure.contrast.direction].append(f"“{title.lower()}”")
     parts = [
         words.format(listed(titles_by_direction[direction]))
         for direction, words in (
@@ -220,15 +225,15 @@ def point_table(
     means = point_ratings(frame.study, list(values)[:MOST], headline.key)
     # Conversations may have been deleted since the trajectories were computed.
     values = {pk: value for n, (pk, value) in enumerate(values.items()) if n >= MOST or pk in means}
-    digits = digits_for(headline.low, headline.high)
+    digits, title = digits_for(headline.low, headline.high), column_titles().get(column, column)
     return declared_table(
         "behind",
-        f"{column_title(column)}, exchange {exchange}: {group_title(grouping, group)}",
+        f"{title}, exchange {exchange}: {group_title(grouping, group)}",
         [pk for pk in list(values)[:MOST] if pk in means],
         ("Conversation", lambda pk: Cell(pk[:8], href=reverse("dashboard:conversation", args=[pk]))),
         ("Bot", lambda pk: bot_cell(frame.bots[means[pk][0]])),
         (headline.title, lambda pk: number_cell(means[pk][1], digits)),
-        (column_title(column), lambda pk: number_cell(values[pk])),
+        (title, lambda pk: number_cell(values[pk])),
         method=f"{phrases.conversations_text(len(values))}, highest values first.",
         note=f"Only the first {MOST} are shown." if len(values) > MOST else "",
     )

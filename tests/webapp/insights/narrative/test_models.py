@@ -33,11 +33,12 @@ from webapp.insights.narrative.models import models_section
 from webapp.insights.narrative.phrases import Section, reason_text
 from webapp.insights.narrative.raters import raters_section
 from webapp.insights.narrative.reasons import FRAGMENTS
-from webapp.insights.narrative.trajectories import trajectories_section, verdict_sentence
+from webapp.insights.narrative.trajectories import column_titles, trajectories_section, verdict_sentence
 from webapp.insights.narrative.verdicts import overall_verdict, pair_counts_sentence, pair_verdict, ranking_verdicts
 from webapp.ratings.selectors import BotInfo
 from webapp.results.compute import StudyTrajectories
 
+pytestmark = pytest.mark.django_db  # titles of imported metrics are in the database
 LEVELS = {"a": 5.0, "b": 4.4, "c": 3.9, "d": 3.0}
 BOTS = {bot: BotInfo(bot, bot.upper(), slot, False) for slot, bot in enumerate(LEVELS, start=1)}
 QUALITY = RatingDimension("quality", "Quality", 1, 7)
@@ -260,7 +261,7 @@ def test_the_verdict_names_measures_by_direction() -> None:
         {"words_user": values(rng, 9.0), "sentiment_user": values(rng, 0.0)},
         ["words_user", "sentiment_user", "votes"],
     )
-    assert verdict_sentence(found) == (
+    assert verdict_sentence(found, column_titles()) == (
         "Best 4 against worst 4: higher in “words, participant”; no significant difference in “sentiment, "
         "participant” (means of conversations, errors clustered by participant, p < .10 with Holm’s correction)."
     )
@@ -274,7 +275,7 @@ def test_the_verdict_names_measures_by_direction() -> None:
     assert "unknown for these bots" in section.missing[0]
     votes = trajectories(GROUPS, {"votes": {pk: [None] * 5 for pk in "abcdefgh"}}, ["votes"])
     section = trajectories_section(frame_of({}, quality), StudyTrajectories(votes, nothing))
-    assert verdict_sentence(votes) == section.conclusion == "", "no measure, no verdict"
+    assert verdict_sentence(votes, column_titles()) == section.conclusion == "", "no measure, no verdict"
 
 
 @pytest.mark.parametrize(
