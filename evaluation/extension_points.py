@@ -31,7 +31,7 @@ EXTENSION_POINTS: tuple[ExtensionPoint, ...] = (
         record_formats,
     ),
     ExtensionPoint(
-        "a kind of candidate for people's place",
+        "a kind of candidate to replace people",
         "evaluation/replacement/candidates",
         register_candidate,
         CandidateKind,
