@@ -1,4 +1,4 @@
-"""Candidates for people's place, and the data that they are tested on.
+"""Candidates to replace people, and the data that they are tested on.
 
 A kind of candidate is one file in `candidates/`, with a class decorated by `@register_candidate`. It turns the data of
 a study into candidates; `compare` then asks every candidate the same questions by the same rule.
@@ -56,7 +56,7 @@ class ReplacementData:
 
 @dataclass(frozen=True, eq=False)
 class ReplacementCandidate:
-    """A candidate for people's place, as the features from which bots are predicted.
+    """A candidate to replace people, as the features from which bots are predicted.
 
     Attributes:
         kind: name of its kind.

@@ -1,4 +1,4 @@
-"""`confab.can_replace`: candidates for people's place on a study in a notebook."""
+"""`confab.can_replace`: candidates to replace people, for a study in a notebook."""
 
 from __future__ import annotations
 

@@ -234,9 +234,9 @@ class ReplacementResult:
         titles = {standing: _listed([v.title for v in self.of_standing(standing)]) for standing in STANDINGS}
         n_open = len(self.of_standing("not_known"))
         if titles["yes"]:
-            return f"Yes: {titles['yes']} can stand in for people here."
+            return f"Yes: {titles['yes']} can replace people here."
         if titles["ranking"]:
-            return f"For ranking only: {titles['ranking']} can order bots, but must not stand in for people's values."
+            return f"For ranking only: {titles['ranking']} can rank bots, but cannot replace people’s ratings."
         if n_open:
             return (
                 f"Not known: none of {pluralise(len(self.candidates), 'candidate')} is shown to rank these bots as "

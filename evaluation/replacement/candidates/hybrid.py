@@ -22,5 +22,5 @@ class HybridCandidates:
             if not columns or not data.chats[columns].notna().any().any():
                 continue
             yield ReplacementCandidate(
-                self.name, preset.name, f"Hybrid metric, {preset.name}", preset.name, preset.features, data.chats
+                self.name, preset.name, f"Hybrid metric ({preset.name})", preset.name, preset.features, data.chats
             )

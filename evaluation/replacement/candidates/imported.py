@@ -24,7 +24,7 @@ class ImportedCandidates:
                 yield ReplacementCandidate(
                     self.name,
                     name,
-                    f"Imported scores, {name}",
+                    f"Imported scores ({name})",
                     preset,
                     (SCORE,),
                     data.score_chats(scores, by),

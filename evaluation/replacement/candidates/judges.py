@@ -23,7 +23,7 @@ class JudgeCandidates:
             yield ReplacementCandidate(
                 self.name,
                 judge,
-                f"Judge, {judge}",
+                f"Judge ({judge})",
                 MAIN_FIT,
                 (SCORE,),
                 data.score_chats(scores),
@@ -48,7 +48,7 @@ class PanelCandidates:
         yield ReplacementCandidate(
             self.name,
             "mean",
-            f"Panel of {len(panel)} judges, mean",
+            f"Panel of {len(panel)} judges",
             MAIN_FIT,
             (SCORE,),
             data.score_chats(scores),

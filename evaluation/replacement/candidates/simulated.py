@@ -27,7 +27,7 @@ class SimulatedCandidates:
             yield ReplacementCandidate(
                 self.name,
                 participant,
-                f"Simulated participants, {participant}",
+                f"Simulated participants ({participant})",
                 MAIN_FIT,
                 preset_get(MAIN_FIT).features,
                 data.chats,

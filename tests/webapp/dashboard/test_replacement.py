@@ -106,10 +106,10 @@ def test_every_reader_is_told_the_same(staff: Client, study: Study, tmp_path: Pa
     document = json.loads(out.getvalue())
     result = ReplacementResult.from_json(document)
     by_title = {verdict.title: verdict for verdict in result.candidates}
-    assert {"Judge, Knows", "Judge, Guesses", "Panel of 2 judges, mean", "Imported scores, bench"} < set(by_title)
-    assert by_title["Judge, Knows"].standing in ("yes", "ranking")
-    assert by_title["Judge, Guesses"].standing in ("no", "not_known")
-    assert by_title["Judge, Knows"].share_scored == 1.0
+    assert {"Judge (Knows)", "Judge (Guesses)", "Panel of 2 judges", "Imported scores (bench)"} < set(by_title)
+    assert by_title["Judge (Knows)"].standing in ("yes", "ranking")
+    assert by_title["Judge (Guesses)"].standing in ("no", "not_known")
+    assert by_title["Judge (Knows)"].share_scored == 1.0
     assert (result.n_ratings, result.n_unrated, result.margin) == (96, 96, pytest.approx(0.6))
     page = staff.get(address(study.key))
     shown = text_of(page.content.decode())
@@ -129,7 +129,7 @@ def test_every_reader_is_told_the_same(staff: Client, study: Study, tmp_path: Pa
     assert result.sentence in text_of(path.read_text())
     printed = io.StringIO()
     call_command("can_replace", study.key, stdout=printed)
-    assert "Judge, Knows" in printed.getvalue()
+    assert "Judge (Knows)" in printed.getvalue()
 
 
 def test_numbers_lead_to_the_chats_behind_them(staff: Client, study: Study) -> None:

@@ -260,7 +260,7 @@ _SHOWN: dict[str, Callable[[Any], str]] = {
     "language": language_name,
     "holds": lambda codes: listed([language_name(code) for code in codes]),
     "blocks": listed,
-    "columns": lambda names: listed(feature_titles(names)),
+    "columns": lambda names: listed([f"“{title}”" for title in feature_titles(names)]),
     "seconds": lambda value: figure(value, 0),
     "usual_seconds": lambda value: figure(value, 0),
 }

@@ -1,9 +1,9 @@
-"""Verdict on candidates for people's place, in words and tables."""
+"""Verdict on candidates that could replace people, in words and tables."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from evaluation.data.result_tables import Cell, NamedTable, count_cell, declared_table, linked, number_cell, share_cell
 from evaluation.hybrid.rivals import LENGTH_RIVALS
@@ -42,7 +42,7 @@ _OWN_TURNS = {
         "There is no self-play of all rated bots, so their own turns are those of the same chats: length, questions, "
         "sentiment, variety and repetition."
     ),
-    "unknown": "Nothing is known about the bots’ own turns, so no candidate can be shown to be better than these.",
+    "unknown": "Nothing is known about the bots’ own turns, so no candidate can be compared with them.",
 }
 _INTERVAL = "95 % interval"
 
@@ -82,11 +82,23 @@ def candidate_cards(frame: StudyFrame, result: ReplacementResult) -> list[Candid
             verdict.kind,
             STANDINGS[verdict.standing].capitalize(),
             _PILLS[verdict.standing],
-            (_ranking(verdict.ranking), _equality(frame, verdict.equality, result.margin), _worth(verdict.worth)),
+            _without_repeats(
+                _ranking(verdict.ranking), _equality(frame, verdict.equality, result.margin), _worth(verdict.worth)
+            ),
         )
         for standing in order
         for verdict in result.of_standing(standing)
     ]
+
+
+def _without_repeats(first: AnsweredQuestion, *others: AnsweredQuestion) -> tuple[AnsweredQuestion, ...]:
+    """Refer to the first question's evidence instead of repeating it."""
+    return first, *(
+        replace(other, evidence="For the same reason.", settled_by="")
+        if (other.evidence, other.settled_by) == (first.evidence, first.settled_by)
+        else other
+        for other in others
+    )
 
 
 def _ranking(ranking: BotRanking) -> AnsweredQuestion:
@@ -123,7 +135,7 @@ def _equality(frame: StudyFrame, equality: Equality, margin: float | None) -> An
         within = (
             f"{equality.n_within} of {pluralise(len(equality.bots), 'bot')} shown to be within ±{figure(margin)} points"
         )
-        evidence = f"{within}; {frame.title(furthest.bot)} is furthest, by {figure(furthest.difference.value)}."
+        evidence = f"{within}; {frame.title(furthest.bot)} differs most, by {figure(furthest.difference.value)} points."
     return AnsweredQuestion(
         question, ANSWERS[equality.answer], evidence, _settlement(equality.settled_by, "rating", " per bot")
     )
@@ -134,9 +146,9 @@ def _worth(worth: RatingsWorth) -> AnsweredQuestion:
     evidence = ""
     if saved.value is not None:
         ends = f" ({figure(saved.low, 0)} to {figure(saved.high, 0)})"
-        evidence = f"Saves up to {figure(max(saved.value, 0.0), 0)}{ends} of the next 100 ratings."
+        evidence = f"Saves at most {figure(max(saved.value, 0.0), 0)}{ends} of the next 100 ratings."
     if worth.effective is not None:
-        evidence += f" So far, {pluralise(worth.n, 'rating')} with its scores count as {figure(worth.effective, 0)}."
+        evidence += f" With its scores, {pluralise(worth.n, 'rating')} count as {figure(worth.effective, 0)} so far."
     if worth.reason is not None:
         evidence = f"{evidence} {_sentence(reason_text(worth.reason))}"
     return AnsweredQuestion(
@@ -149,15 +161,15 @@ def _settlement(settlement: Settlement | None, noun: str, suffix: str = "") -> s
     if settlement is None:
         return ""
     if settlement.n is not None:
-        return f"About {pluralise(settlement.n, noun)}{suffix} in all would settle it if the results stay the same."
+        return f"About {pluralise(settlement.n, noun)}{suffix} in total would settle it if the results stay the same."
     return {
         "bots": "More rated bots would settle it.",
         "ratings": "More ratings would settle it.",
-        "chats": "It would have to score the chats that people rated.",
-        "metrics": "Compute the metrics that it needs.",
+        "chats": "It must score the chats that people rated.",
+        "metrics": "Compute these metrics to settle it.",
         "margin": "Set the smallest difference that matters in the study’s settings.",
         "selfplay": "Self-play of the rated bots would settle it.",
-        "better_candidate": "With these results, more data of this kind would not change it; a better candidate would.",
+        "better_candidate": "If the results stay the same, more data will not settle it; only a better candidate will.",
     }[settlement.by]
 
 
@@ -178,8 +190,8 @@ def replacement_section(frame: StudyFrame, result: ReplacementResult) -> Section
     if result.candidates:
         margin = "unknown" if result.margin is None else f"±{figure(result.margin)} points"
         section.lead.append(
-            f"The answers come from {pluralise(result.n_ratings, 'rating')} of {pluralise(len(result.bots), 'bot')}; "
-            f"the margin is {margin}."
+            f"The answers are based on {pluralise(result.n_ratings, 'rating')} of "
+            f"{pluralise(len(result.bots), 'bot')}; the margin is {margin}."
         )
         section.tables = [_table(frame, result)]
         differences = _differences(frame, result)
@@ -192,16 +204,17 @@ def replacement_section(frame: StudyFrame, result: ReplacementResult) -> Section
 def methods(result: ReplacementResult) -> list[str]:
     """Return the rule behind the answers, in sentences."""
     return [
-        "Every candidate is tested on the same ratings, and each bot is predicted without its own ratings. Whether "
-        "imported scores were made with these ratings is not known here.",
+        "Every candidate is tested on the same ratings, and each bot is predicted without its own ratings. Confab cannot "
+        "know whether imported scores were made with these ratings.",
         "Ranking: r over bots must exceed permuted ratings, and the errors must be smaller than those of predictions "
         "from the length of chats and from the bots’ own turns (Pitman–Morgan). The answer is no if a rival is shown "
         f"to be better, or if r is shown to be below .5. {_OWN_TURNS[result.own_turns]}",
         "Values: for every bot, two one-sided tests must show that the difference from people is within the margin, "
         "which is the study’s smallest difference of interest. The answer is no if one bot is shown to be beyond it.",
-        "Ratings saved: prediction-powered inference (PPI++), if many unrated chats are scored.",
-        f"Each question is tested at {percent(1 - result.level)} over all candidates (Holm). A no is not corrected "
-        "over them.",
+        "Ratings saved: the largest saving by prediction-powered inference (PPI++), reached if very many unrated chats "
+        "are scored.",
+        f"Each question is tested at {percent(1 - result.level)} over all candidates (Holm). A no is not corrected for "
+        "their number.",
     ]
 
 
@@ -236,7 +249,7 @@ def _table(frame: StudyFrame, result: ReplacementResult) -> NamedTable:
             ),
         ),
         ("Rated chats scored", lambda verdict: share_cell(verdict.share_scored)),
-        ("Left out, built on them", lambda verdict: count_cell(verdict.n_left_out)),
+        ("Chats left out that it was built on", lambda verdict: count_cell(verdict.n_left_out)),
         method="Errors relative to a rival: below 1, the candidate predicts the bots’ means better.",
     )
 
