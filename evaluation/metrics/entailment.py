@@ -148,7 +148,7 @@ class Entailment(TrainedMetric):
         if self.lacking(reply) is not None:
             return None
         previous = reply.context[-MAX_EXPLAINED:]
-        premises = [("The metric's premise", self._premise(self.seen(reply)))]
+        premises = [("Premise of the metric", self._premise(self.seen(reply)))]
         premises += [(f"Utterance −{len(previous) - k}", text) for k, text in reversed(list(enumerate(previous)))]
         chances = self._probabilities([text for _name, text in premises], [reply.response] * len(premises), shared)
         table = declared_table(

@@ -113,8 +113,8 @@ class PoneScores(TrainedMetric):
             ("Cosine with this reply", lambda row: share_cell(row[1], reason="this reply")),
             ("Chance as a negative", lambda row: share_cell(row[2], reason="this reply")),
             ("Score in this context", lambda row: share_cell(row[3])),
-            method=f"Of {len(candidates):,} other replies. Chance as a negative: of the weighted sampler, with "
-            f"temperature {options.temperature:g}, among these replies.",
+            method=f"Compared with {len(candidates):,} other replies. Chance as a negative: probability that the "
+            f"weighted sampler draws this reply (temperature {options.temperature:g}).",
         )
         return Explanation((table,))
 

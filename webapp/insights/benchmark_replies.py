@@ -1,4 +1,4 @@
-"""Replies of a benchmark on which a metric and people disagree, and everything known of one reply."""
+"""Replies of a benchmark on which a metric and people disagree, and details of one reply."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class ReplyCase:
         """Difference in position in words."""
         n = round(abs(self.row.difference))
         positions = plural(n, "1 position", "%(n)d positions") % {"n": n}
-        return f"{positions} {'higher' if self.row.difference > 0 else 'lower'} than people" if n else "as people"
+        return f"{positions} {'higher' if self.row.difference > 0 else 'lower'} than people" if n else "same position"
 
     @property
     def excerpt(self) -> tuple[str, str]:
@@ -120,15 +120,18 @@ def _conclusion(title: str, rows: list[Disagreement]) -> list[str]:
     differences = [row.difference for row in rows]
     above, below = sum(x > LARGE for x in differences), sum(x < -LARGE for x in differences)
     typical = round(median(map(abs, differences)))
-    n = plural(len(rows), "the only reply", "the %(n)s replies") % {"n": f"{len(rows):,}"}
-    sentences = [f"{title} and people place half of {n} within {typical} positions of 100 of each other."]
+    if len(rows) == 1:
+        return [f"{title} and people are {typical} of 100 positions apart on the only reply."]
+    sentences = [
+        f"For half of the {len(rows):,} replies, {title} and people are at most {typical} of 100 positions apart."
+    ]
     if above + below:
-        larger = plural(above + below, "1 reply is", "%(n)d replies are") % {"n": above + below}
+        larger = plural(above + below, "1 reply", "%(n)d replies") % {"n": above + below}
         sentences.append(
-            f"{larger} more than {LARGE} positions apart: {above} ranked higher by the metric, {below} by people."
+            f"They are more than {LARGE} positions apart on {larger}: the metric ranks {above} higher, people {below}."
         )
     else:
-        sentences.append(f"No reply is more than {LARGE} positions apart.")
+        sentences.append(f"They are never more than {LARGE} positions apart.")
     return sentences
 
 

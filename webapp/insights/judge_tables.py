@@ -45,7 +45,7 @@ def judges_verdict(result: Row) -> str:
 
 @dataclass(frozen=True, slots=True)
 class JudgeCard:
-    """A judge at a glance.
+    """Main results of a judge.
 
     Attributes:
         pill: colour of the verdict.
@@ -85,11 +85,11 @@ def judge_cards(result: Row) -> list[JudgeCard]:
                 for name, title in BIASES.items()
                 if (bias := judge["biases"][name])["low"] is not None and bias["low"] * bias["high"] > 0
             ],
-            ", ".join(
+            " · ".join(
                 (
-                    f"scored {judge['n']:,}",
-                    f"{judge['seconds_per_1000']:,.0f} s per 1,000",
-                    "price unknown" if judge["cost_per_1000"] is None else f"{judge['cost_per_1000']:,.2f} per 1,000",
+                    f"{judge['n']:,} scored",
+                    f"per 1,000: {judge['seconds_per_1000']:,.0f} s",
+                    "price unknown" if judge["cost_per_1000"] is None else f"cost {judge['cost_per_1000']:,.2f}",
                 )
             ),
         )

@@ -33,6 +33,7 @@ def benchmark_report(paper_name: str, studies: Sequence[Study] | None = None) ->
         chapters.append(chapter_of(section, labels))
     n = sum(rated_set.judged is not None for rated_set in benchmarks.sets)
     data_sets = plural(n, "1 data set", "%(n)d data sets") % {"n": n}
+    work = f"“{paper.work}” ({paper.source})"
     return Document(
         study="",
         name=f"Benchmark, laid out as in {paper.title}",
@@ -41,8 +42,10 @@ def benchmark_report(paper_name: str, studies: Sequence[Study] | None = None) ->
         n_ratings=benchmarks.n_replies,
         n_conversations=0,
         summary=(
-            f"The tables of “{paper.work}” ({paper.source}) with the values of {data_sets} with "
-            f"{benchmarks.n_replies:,} rated replies next to the published ones.",
+            f"The tables of {work} show the published values next to those of {data_sets} with "
+            f"{benchmarks.n_replies:,} rated replies."
+            if n
+            else f"No data set has been compared yet, so the tables of {work} show the published values only.",
             _elsewhere(paper),
             *benchmarks.notes,
         ),
@@ -55,5 +58,5 @@ def benchmark_report(paper_name: str, studies: Sequence[Study] | None = None) ->
 def _elsewhere(paper: Paper) -> str:
     """Name the items that are reproduced by other pages and commands."""
     items = [item for item in paper.items if item.kind in ("page", "command")]
-    names = "; ".join(f"{item.item}: {item.where.replace('*', '').replace('`', '')}" for item in items)
-    return f"Elsewhere: {names}."
+    names = "; ".join(f"{item.item} ({item.where.replace('*', '').replace('`', '')})" for item in items)
+    return f"Reproduced elsewhere: {names}."

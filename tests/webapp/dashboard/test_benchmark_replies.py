@@ -50,7 +50,7 @@ def test_replies_are_listed_by_disagreement_within_their_data_set(staff: Client)
     numbers = [int(n) for n in re.findall(rf"/replies/{job.pk}/(\d+)/\?metric=words_bot", html)]
     assert numbers == [row.index for row in wanted]
     assert f"{round(abs(wanted[0].difference))} positions" in html
-    assert "place half of the 12 replies within" in html
+    assert "For half of the 12 replies, " in html
     of_x = listed(staff, job, "metric=words_bot&target=good&source=set 0&model=x")
     kept = [int(n) for n in re.findall(rf"/replies/{job.pk}/(\d+)/\?metric", of_x)]
     assert kept == [row.index for row in wanted if scores.items[row.index].model == "x"]
@@ -136,7 +136,7 @@ def test_a_reply_of_a_chat_opens_its_conversation_and_goes_with_its_participant(
     html = staff.get(f"{ADDRESS}replies/{job.pk}/1/").content.decode()
     assert f"/dashboard/conversations/{chat.pk}/?turn=3" in html
     staff.post(f"{ADDRESS}replies/{job.pk}/1/")
-    assert "Nothing more to show" in (
+    assert "can explain its score of this reply" in (
         done("explanation") and staff.get(f"{ADDRESS}replies/{job.pk}/1/").content.decode()
     )
     from webapp.results.apps import _forget_results

@@ -288,12 +288,12 @@ def _describe_scores(result: Any) -> list[str]:
         for counts in result["metrics"].values()
     ]
     for counts in result["metrics"].values():
-        if counts["without"] or counts["missing"]:
-            sentences.append(
-                _(
-                    "{title} has no value for {without} conversations or items; {missing} rows of the file are empty."
-                ).format(**counts)
-            )
+        if n := counts["without"]:
+            without = plural(n, "1 conversation or item", "%(n)d conversations or items") % {"n": n}
+            sentences.append(_("{title} has no value for {without}.").format(title=counts["title"], without=without))
+        if n := counts["missing"]:
+            rows = plural(n, "1 row of the file has", "%(n)d rows of the file have") % {"n": n}
+            sentences.append(_("{rows} no value of {title}.").format(title=counts["title"], rows=rows))
     if n := result["n_skipped"]:
         sentences.append(plural(n, "1 row was skipped.", "%(n)d rows were skipped.") % {"n": n})
     return [str(sentence) for sentence in sentences]
