@@ -153,7 +153,7 @@ def test_a_comparison_of_an_earlier_version_can_be_repeated(staff: Client) -> No
     job.save()
     assert "The replies were not stored" in listed(staff, job, "target=good&source=set 1")
     staff.post(f"{ADDRESS}{job.pk}/again/")
-    assert "positions of 100" in listed(staff, done(), "target=good&source=set 1")
+    assert "of 100 positions apart" in listed(staff, done(), "target=good&source=set 1")
 
 
 def test_only_those_who_may_run_jobs_ask_for_explanations(client: Client, staff: Client) -> None:
@@ -162,7 +162,7 @@ def test_only_those_who_may_run_jobs_ask_for_explanations(client: Client, staff:
     reader = Client()
     reader.force_login(make_staff(Right.READ, username="reader"))
     here = f"{ADDRESS}replies/{job.pk}/3/?target=good&source=set 1"
-    assert "Only users with the right to run jobs" in reader.get(here).content.decode()
+    assert "You need the right to run jobs" in reader.get(here).content.decode()
     assert reader.post(here).status_code == 403
 
 

@@ -204,8 +204,8 @@ def replacement_section(frame: StudyFrame, result: ReplacementResult) -> Section
 def methods(result: ReplacementResult) -> list[str]:
     """Return the rule behind the answers, in sentences."""
     return [
-        "Every candidate is tested on the same ratings, and each bot is predicted without its own ratings. Confab cannot "
-        "know whether imported scores were made with these ratings.",
+        "Every candidate is tested on the same ratings, and each bot is predicted without its own ratings. Confab "
+        "cannot know whether imported scores were made with these ratings.",
         "Ranking: r over bots must exceed permuted ratings, and the errors must be smaller than those of predictions "
         "from the length of chats and from the bots’ own turns (Pitman–Morgan). The answer is no if a rival is shown "
         f"to be better, or if r is shown to be below .5. {_OWN_TURNS[result.own_turns]}",
