@@ -270,7 +270,7 @@ def test_the_page_imports_lists_and_deletes_scores(chats: Study, tmp_path: Path)
     done = upload(client, path, target="study:chats", lower="maude", licence="CC0-1.0")
     text = done.content.decode()
     assert "MAUDE: 11 new, 0 replaced and 0 unchanged values." in text
-    assert "MAUDE has no value for 1 conversations or items" in text
+    assert "MAUDE has no value for 1 conversation or item." in text
     assert "there is no conversation, reply or item &#x27;nobody&#x27;" in text
     assert ImportedMetric.objects.get().direction == "lower"
 
