@@ -2,6 +2,7 @@
 
 import json
 from io import StringIO
+from typing import Any
 
 import pytest
 from django.core import serializers
@@ -13,6 +14,7 @@ from tests.webapp.participant.conftest import begin, chat, entry_field, policy, 
 from webapp.conversations.models import Conversation
 from webapp.participant.access import frame_ancestors
 from webapp.studies.models import Outcome, Participant, PlatformIds, Study, Task
+from webapp.studies.recruitment.completion import ending_of, tasks_with_endings
 from webapp.studies.recruitment.settings import RecruitmentValues, frame_origins
 from webapp.studies.validation.sections import validate_frame_origins, validate_links
 
@@ -75,12 +77,16 @@ def test_a_participants_link_cannot_choose_the_host_to_return_to(link: str) -> N
     assert "The host must not contain a placeholder" in errors["link_rated"]
 
 
-def test_values_of_a_link_stay_inside_their_parameter(study: Study, browser: Client) -> None:
+def test_values_of_a_link_stay_inside_their_parameter(
+    study: Study, browser: Client, django_assert_num_queries: Any
+) -> None:
     conversation = begin(browser, query="?rid=x%26o%3Dbad%2F..%2F%2Fevil.example")
     chat(conversation, 3)
     make_rating(conversation)
     page = browser.get(f"/chat/{conversation.pk}/done/").content.decode()
     assert f'href="{SURVEY}/back?c={conversation.pk}&amp;o=rated&amp;k=' in page
+    with django_assert_num_queries(1):  # lists of codes need no links
+        assert [ending.code for task in tasks_with_endings(Task.objects.all()) if (ending := ending_of(task))]
 
 
 def test_every_page_of_a_framed_study_names_its_sites_and_no_other(study: Study, browser: Client) -> None:

@@ -89,15 +89,26 @@ class TaskEnding:
     Attributes:
         outcome: a value of `Outcome`.
         code: the code that the participant is shown; empty if there is none.
-        link: link back to the platform; empty if there is none. Workers of Mechanical Turk go back by a form
-            instead.
+        link_template: link back to the platform with placeholders; empty if there is none. Workers of Mechanical Turk
+            go back by a form instead.
     """
 
     task: Task
     outcome: str
     code: str
-    link: str
+    link_template: str
     ended_at: datetime | None
+
+    @property
+    def link(self) -> str:
+        """Link with the participant's values; `{conversation}` takes a query, which lists of endings do not need."""
+        return link_filled(
+            Completion(self.code, self.link_template),
+            participant=self.task.participant,
+            outcome=self.outcome,
+            submission=self.task.submission,
+            conversation=_first_chat(self.task) if "{conversation}" in self.link_template else "",
+        )
 
 
 ENDING_READS = ("participant__study__version", "participant__platform_ids", "version")
@@ -117,14 +128,7 @@ def ending_of(task: Task) -> TaskEnding | None:
     if not task.outcome:
         return None
     completion = shown_completion_of(task)
-    link = link_filled(
-        completion,
-        participant=task.participant,
-        outcome=task.outcome,
-        submission=task.submission,
-        conversation=_first_chat(task) if "{conversation}" in completion.link else "",
-    )
-    return TaskEnding(task, task.outcome, completion.code, link, task.ended_at)
+    return TaskEnding(task, task.outcome, completion.code, completion.link, task.ended_at)
 
 
 def _first_chat(task: Task) -> str:
