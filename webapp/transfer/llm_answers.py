@@ -95,9 +95,9 @@ def _judges(study: Study) -> Iterator[UsedModel]:
 
 
 def _options_used(metric: JudgeMetric | None, unit: str, identity: str) -> dict[str, Any]:
-    """Return a judge's options; empty if they have changed since the comparison, or the judge is gone."""
+    """Return a judge's options; unknown if they have changed since the comparison, or the judge is gone."""
     if metric is None or metric.options is None or judge_identity(metric, unit)[0] != identity:
-        return {}
+        return {"options": "unknown, because they have changed since"}
     return metric.options.model_dump(mode="json")
 
 
@@ -114,7 +114,8 @@ def llm_answers(study: Study) -> dict[str, str] | None:
         "L.2.3": _each(models, _dates),
         "L.3.1": _filters(study),
         "L.3.2": _each([used for used in models if used.prompts], _prompts),
-        "L.4": "All messages, with their times, are in the tables of the data package; judges' scores are in its jobs.",
+        "L.4": "All messages, with their times, are in the tables of the data package."
+        + (" Judges' scores remain with their comparisons on the server." if judged else ""),
         "L.7": _validation(study) if judged else "Ratings are by people; no model rated in their place.",
     }
     return {number: text for number, text in answers.items() if text}
