@@ -180,17 +180,18 @@ def scores_import(
         raise Refused("no_scores", f"{name or path.name} contains no score that can be used. {reasons}".strip())
     if unknown := set(lower) - {word for metric in matched.metrics.values() for word in (metric.name, metric.title)}:
         raise ValueError(f"there is no metric {quote(min(unknown))} in the file; it has {', '.join(matched.metrics)}")
-    report = ScoresReport({key: MetricCounts(metric.title) for key, metric in metrics.items()}, matched.skipped)
+    counts = {key: MetricCounts(metric.title, missing=metric.n_missing) for key, metric in matched.metrics.items()}
+    report = ScoresReport(counts, matched.skipped)
+    project = (study or run).project_id  # type: ignore[union-attr]
     n_all, n_done = sum(len(metric.values) for metric in metrics.values()), 0
     for key, metric in metrics.items():
         is_lower = metric.name in lower or metric.title in lower
         direction = ImportedMetric.Direction.LOWER if is_lower else ""
         facts = {"direction": direction, "licence": sanitise(licence, 200), "source": sanitise(source, 500)}
-        row = _metric_row(metric.name, metric.title, project=(study or run).project_id, **facts)  # type: ignore[union-attr]
+        row = _metric_row(metric.name, metric.title, project=project, **facts)
         writer = _ScoreWriter(row, metric, report.metrics[key])
         writer.write_conversations(study, run)
         writer.write_items(study)
-        report.metrics[key].missing = metric.n_missing
         n_done += len(metric.values)
         if progress is not None:
             progress(n_done, n_all)

@@ -435,3 +435,9 @@ def test_pages_read_the_imported_metrics_once_for_all_columns(chats: Study, tmp_
         assert "Best and worst conversations by exchange" in client.get(address).content.decode()
     n_read = sum("runs_importedmetric" in query["sql"] for query in queries.captured_queries)
     assert n_read <= 6, "one for each part of the page"
+
+
+def test_a_metric_without_any_value_is_reported(chats: Study, tmp_path: Path) -> None:
+    counts = run(write(tmp_path / "a.csv", "d0,maude,2", "d0,usl,", "d1,usl,"), "--study", "chats")["metrics"]
+    assert (counts["usl"]["new"], counts["usl"]["missing"]) == (0, 2)
+    assert [row.name for row in ImportedMetric.objects.all()] == ["maude"]
