@@ -219,8 +219,11 @@ class MetricTrainingConfig(InputModel):
             del values[name]
         values["options"] = self.metric_options.model_dump(mode="json")
         values["keeping"] = {"validate_every": self.keeping.validate_every}
-        if self.data.share == 1:  # the only value before the option existed
+        # The only values before these options existed: trainings of that time can be resumed.
+        if self.data.share == 1:
             del values["data"]["share"]
+        if values["options"].get("max_pairs") == 0:
+            del values["options"]["max_pairs"]
         for corpus in values["data"]["corpora"]:
             del corpus["licence"], corpus["path"]
         del values["optimiser"]["max_skipped"]

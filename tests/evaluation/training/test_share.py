@@ -75,6 +75,10 @@ def test_rated_pairs_shrink_by_context(tmp_path: Path) -> None:
         scores = {"s_output": row["s_reference"], "s_reference": row["s_output"]}
         rows.insert(number + 1, {**row, **mirrored, **scores})
     (tmp_path / "rated.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    plain = config_check({"name": "r", "metric": "rade", "options": {"rated": ["rated.jsonl"]}}, tmp_path)
+    assert plain.digest == "9e4cbe81aa4ccdfc", (
+        "as before max_pairs and shares, or earlier trainings could not be resumed"
+    )
     contexts = {}
     for share in (1, 0.5, 0.25):
         options = {"rated": ["rated.jsonl"], "members": 1, "hidden": 4, "axes": 0}
