@@ -374,6 +374,8 @@ def test_scores_belong_to_the_project_of_their_study_and_move_with_it(chats: Stu
     run(scores, "--study", "theirs", "--lower", "maude")
     run(scores, "--study", "chats")
     assert {row.project_id for row in ImportedMetric.everywhere.all()} == {"default", "other"}
+    for study in Study.objects.all():  # commands without a project see both metrics
+        assert sorted(metric_frame(study=study)["maude"].dropna()) == [1, 3]
     with pytest.raises(CommandError, match="several projects have a metric 'maude'; name one of them: default, other"):
         run("--remove", "maude")
     # An imported file of another project is still recorded after the deletion in this one.

@@ -64,7 +64,7 @@ def metric_frame(
     """
     import pandas as pd
 
-    metrics = metrics_all() if metrics is None else metrics
+    metrics = metrics_all((study or run).project_id) if metrics is None else metrics  # type: ignore[union-attr]
     rows = _drop_bot_pairs(measurable(study=study, run=run), run, participant)
     if not include_synthetic and not participant:
         rows = rows.filter(is_synthetic=False)
@@ -118,10 +118,10 @@ def column_names(metrics: Iterable[Metric]) -> list[str]:
     return [column.name for metric in metrics for column in metric.columns if column.level == "conversation"]
 
 
-def metrics_of_columns(names: Sequence[str]) -> list[Metric]:
+def metrics_of_columns(names: Sequence[str], project: str | None = None) -> list[Metric]:
     """Return the metrics that have these conversation-level columns; unknown names are ignored."""
     requested_names = set(names)
-    return [metric for metric in metrics_all() if requested_names & set(column_names([metric]))]
+    return [metric for metric in metrics_all(project) if requested_names & set(column_names([metric]))]
 
 
 def check_computed(metrics: Sequence[Metric], *, study: Study | None = None, run: SelfPlayRun | None = None) -> None:

@@ -259,7 +259,7 @@ class FitTables:
 
     def __init__(self, fit: HybridFit, features: Sequence[str]) -> None:
         self.fit = fit
-        self.metrics = metrics_of_columns(features)
+        self.metrics = metrics_of_columns(features, fit.project_id)
 
     @property
     def identities(self) -> dict[str, Any]:

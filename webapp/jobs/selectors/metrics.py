@@ -31,21 +31,31 @@ if TYPE_CHECKING:
     from evaluation.metrics.imported import ScoreFileMetric
 
 
-def metrics_all() -> list[Metric]:
-    """Return every registered and imported metric by name, without loading models."""
-    from evaluation.metrics.registry import metric_list
-
-    return sorted([*metric_list(), *imported_metrics()], key=lambda metric: metric.name)
-
-
-def imported_metrics(study: Study | None = None) -> list[ScoreFileMetric]:
-    """Return the project's imported metrics, without their values.
+def metrics_all(project: str | None = None) -> list[Metric]:
+    """Return every registered and imported metric by name, without loading models.
 
     Args:
-        study: only metrics with values for its conversations.
+        project: as in `imported_metrics`.
+    """
+    from evaluation.metrics.registry import metric_list
+
+    # A command without a project may see imported metrics of several projects under one name.
+    metrics = {metric.name: metric for metric in (*imported_metrics(project=project), *metric_list())}
+    return [metrics[name] for name in sorted(metrics)]
+
+
+def imported_metrics(study: Study | None = None, *, project: str | None = None) -> list[ScoreFileMetric]:
+    """Return the visible imported metrics, without their values.
+
+    Args:
+        study: only metrics of its project with values for its conversations.
+        project: only metrics of this project.
     """
     rows = ImportedMetric.objects.all()
+    if project is not None:
+        rows = rows.filter(project=project)
     if study is not None:
+        rows = rows.filter(project=study.project_id)
         tallies = ResultTally.objects.filter(study=study).values("metric")
         rows = rows.filter(version__in=tallies)
     return [imported_metric(row) for row in rows]
