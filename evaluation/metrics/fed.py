@@ -222,7 +222,8 @@ class FedQualities(ReplyMetric, ConfiguredMetric):
                 range=(None, None),
                 direction="higher",
                 description=(
-                    f"How much likelier follow-ups to a reply that is {words} are than those to one that is not."
+                    f"Log-likelihood of follow-ups to a reply that is {words}, minus that of follow-ups to one that is "
+                    "not."
                     if quality
                     else "Mean of FED's eight qualities of a reply, from the likelihood of follow-up utterances."
                 ),
@@ -238,7 +239,7 @@ class FedQualities(ReplyMetric, ConfiguredMetric):
                 "nats",
                 (None, None),
                 "higher",
-                f"How much likelier follow-ups of FED's dialogue quality “{words}” are than their opposites."
+                f"Log-likelihood of follow-ups that suit FED's dialogue quality “{words}”, minus that of opposite ones."
                 if quality
                 else "Mean of FED's ten qualities of a dialogue, from the likelihood of follow-ups to all of it.",
             )

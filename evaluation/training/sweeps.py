@@ -16,7 +16,7 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -532,8 +532,8 @@ class SweepResult:
             ("Seeds", lambda row: count_cell(len(row[2]))),
             ("Replies", lambda row: count_cell(row[2][0]["n"])),
             method="Correlation of the trained metric with mean human ratings: mean ± standard deviation over seeds.",
-            note=f"{STAR} not significant (p > .05) in more than half of the seeds. Data: share of the training data. "
-            "A standard deviation needs values of at least two seeds.",
+            note=f"{STAR} not significant (p > .05) in more than half of the seeds. Data: share of the training data."
+            f"{_seeds_note(len(seeds) for *_names, seeds in rows)}",
         )
 
     def _measures_table(self) -> NamedTable:
@@ -548,8 +548,8 @@ class SweepResult:
             ([name.replace("_", " ") for name in names], lambda group: [group.measure(n).cell(figure) for n in names]),
             ("Seeds", lambda group: count_cell(len(group.trained))),
             ("Failed", lambda group: count_cell(len(group.cells) - len(group.trained))),
-            method="Of the best checkpoint of each training, on held-out data: mean ± standard deviation over seeds.",
-            note="A standard deviation needs values of at least two seeds.",
+            method="Best checkpoint of each training on held-out data: mean ± standard deviation over seeds.",
+            note=_seeds_note(len(group.trained) for group in groups).strip(),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -559,6 +559,11 @@ class SweepResult:
     def summary(self) -> str:
         """Return the conclusion and the tables as text."""
         return "\n\n".join([*self.sentences, *(table.printed(table.note) for table in self.tables)])
+
+
+def _seeds_note(n_seeds: Iterable[int]) -> str:
+    """Explain missing standard deviations, if there are any."""
+    return " A standard deviation needs values of at least two seeds." if min(n_seeds, default=0) < 2 else ""
 
 
 def sweep_metrics(

@@ -3,7 +3,7 @@
 A. Belz and C. Thomson (2025): HEDS 3.0: The Human Evaluation Data Sheet Version 3.0. GEM 2025. Its form is at
 nlp-heds.github.io. Version 2.0 (A. Shimorina and A. Belz, 2022, HumEval) combined several of them.
 
-The section L is not part of HEDS; `llm_answers` names its source.
+Section L is not part of HEDS; `llm_answers` names its source.
 """
 
 from __future__ import annotations

@@ -116,7 +116,7 @@ def llm_answers(study: Study) -> dict[str, str] | None:
         "L.3.2": _each([used for used in models if used.prompts], _prompts),
         "L.4": "All messages, with their times, are in the tables of the data package."
         + (" Judges' scores remain with their comparisons on the server." if judged else ""),
-        "L.7": _validation(study) if judged else "Ratings are by people; no model rated in their place.",
+        "L.7": _validation(study) if judged else "All ratings are by people; no model rated in their place.",
     }
     return {number: text for number, text in answers.items() if text}
 

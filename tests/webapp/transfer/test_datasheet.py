@@ -81,6 +81,6 @@ def test_language_models_of_bots_are_described_with_prompt_parameters_and_dates(
     assert found["L.2.2"] == "Helper: temperature 0.3."
     assert re.fullmatch(r"Helper: \d{4}-\d\d-\d\d to \d{4}-\d\d-\d\d\.", found["L.2.3"])
     assert found["L.3.2"] == "Helper: system_prompt: “Be brief.”."
-    assert found["L.7"] == "Ratings are by people; no model rated in their place."
+    assert found["L.7"] == "All ratings are by people; no model rated in their place."
     open_numbers = {one.key for one in datasheet_of(study) if one.is_open and one.question.section == "L"}
     assert open_numbers == {"L.2.4", "L.3.3", "L.5", "L.6", "L.8"}
