@@ -140,6 +140,16 @@ def test_numbers_lead_to_the_chats_behind_them(staff: Client, study: Study) -> N
     assert f"bot:{bot.text}" in bot.href
 
 
+def test_every_empty_cell_of_the_candidates_has_a_reason(staff: Client, study: Study) -> None:
+    [table] = [t for t in staff.get(address(study.key)).context["verdict"].tables if t.id == "replacement"]
+    empty = [cell for row in table.table.rows for cell in row if cell.text in ("", "–")]
+    assert empty
+    assert [cell for cell in empty if not cell.reason] == []
+    untested = [row for row in table.table.rows if row[0].text.startswith("Hybrid metric")]
+    assert untested
+    assert all(cell.text != "0" for row in untested for cell in row[5:11]), "undefined is not 0"
+
+
 def test_the_page_is_the_entry_to_the_candidates(staff: Client, study: Study) -> None:
     page = staff.get(address(study.key))
     for route in ("study_prediction", "study_simulated"):

@@ -45,6 +45,8 @@ _OWN_TURNS = {
     "unknown": "Nothing is known about the bots’ own turns, so no candidate can be compared with them.",
 }
 _INTERVAL = "95 % interval"
+NO_RIVAL = "not a rival of this candidate"
+FEW_BOTS_FOR_CHANCE = "too few bots"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,15 +228,15 @@ def _table(frame: StudyFrame, result: ReplacementResult) -> NamedTable:
         ("Candidate", lambda verdict: Cell(verdict.title)),
         ("Can replace people", lambda verdict: Cell(STANDINGS[verdict.standing])),
         ("Ranks bots", lambda verdict: _answer(verdict.ranking)),
-        (("r", _INTERVAL), lambda verdict: mean_cells(verdict.ranking.r, shares=True, attribute="value")),
-        ("r by chance, 95 %", lambda verdict: share_cell(verdict.ranking.null95)),
-        ("Bots", lambda verdict: count_cell(verdict.ranking.n_bots)),
+        (("r", _INTERVAL), lambda verdict: _r(verdict.ranking)),
+        ("r by chance, 95 %", lambda verdict: share_cell(verdict.ranking.null95, reason=_reason(verdict.ranking))),
+        ("Bots", lambda verdict: count_cell(verdict.ranking.n_bots or None, _reason(verdict.ranking))),
         (
             tuple(f"Errors relative to {_RIVALS[name]}" for name in (*LENGTH_RIVALS, OWN_TURNS)),
             lambda verdict: [_ratio(verdict, name) for name in (*LENGTH_RIVALS, OWN_TURNS)],
         ),
         ("Same values", lambda verdict: _answer(verdict.equality)),
-        ("Bots within the margin", lambda verdict: count_cell(verdict.equality.n_within)),
+        ("Bots within the margin", lambda verdict: _n_within(verdict.equality)),
         ("Saves ratings", lambda verdict: _answer(verdict.worth)),
         (
             ("Saved of 100", _INTERVAL),
@@ -258,9 +260,24 @@ def _answer(part: BotRanking | Equality | RatingsWorth) -> Cell:
     return Cell(ANSWERS[part.answer], reason=reason_text(part.reason))
 
 
+def _r(ranking: BotRanking) -> list[Cell]:
+    reason = reason_text(ranking.r.reason or ranking.reason)
+    return mean_cells(ranking.r, shares=True, attribute="value", reason=reason)
+
+
+def _reason(ranking: BotRanking) -> str:
+    return reason_text(ranking.reason) or FEW_BOTS_FOR_CHANCE
+
+
+def _n_within(equality: Equality) -> Cell:
+    is_tested = any(bot.p_within is not None for bot in equality.bots)
+    return count_cell(equality.n_within if is_tested else None, reason_text(equality.reason))
+
+
 def _ratio(verdict: CandidateVerdict, name: str) -> Cell:
-    ratios: Mapping[str, float | None] = {rival.rival: rival.ratio.value for rival in verdict.ranking.rivals}
-    return number_cell(ratios.get(name))
+    ranking = verdict.ranking
+    ratios: Mapping[str, float | None] = {rival.rival: rival.ratio.value for rival in ranking.rivals}
+    return number_cell(ratios.get(name), reason=reason_text(ranking.reason) or NO_RIVAL)
 
 
 def _differences(frame: StudyFrame, result: ReplacementResult) -> NamedTable | None:
