@@ -13,18 +13,13 @@ from django.db import connection, models
 def rows_insert(model: type[models.Model], columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Insert rows without making an object for each; the caller excludes conflicts.
 
-    On PostgreSQL this takes a fifth of the time of `bulk_create`.
+    On PostgreSQL this takes a fifth of the time of `bulk_create`, which would also replace automatic times in `rows`.
 
     Args:
         columns: columns that differ between rows, such as `study_id` and a key that is no number; the others have
             their defaults.
-        rows: their values. Automatic times are those of the call.
+        rows: their values. Other automatic times are those of the call.
     """
-    if connection.vendor != "postgresql":
-        model._base_manager.bulk_create(
-            [model(**dict(zip(columns, row, strict=True))) for row in rows], batch_size=1000
-        )
-        return
     fields = {field.column: field for field in model._meta.concrete_fields}
     blank = model()
     defaults = {
@@ -32,15 +27,26 @@ def rows_insert(model: type[models.Model], columns: Sequence[str], rows: Iterabl
         for column, field in fields.items()
         if column not in columns and not isinstance(field, models.AutoField)
     }
+    table = connection.ops.quote_name(model._meta.db_table)
+    names = ", ".join(connection.ops.quote_name(name) for name in (*columns, *defaults) if name)
+    if connection.vendor != "postgresql":
+        prepare = [fields[name].get_db_prep_save for name in columns]
+        marks = ", ".join(["%s"] * (len(columns) + len(defaults)))
+        values = [
+            [*(convert(value, connection) for convert, value in zip(prepare, row, strict=True)), *defaults.values()]
+            for row in rows
+        ]
+        with connection.cursor() as cursor:
+            cursor.executemany(f"INSERT INTO {table} ({names}) VALUES ({marks})", values)  # noqa: S608  # quoted names
+        return
     ending = "".join(f"\t{_copied(value)}" for value in defaults.values()) + "\n"
     writers = [_copied_json if isinstance(fields[name], models.JSONField) else _copied for name in columns]
     lines = io.StringIO()
     for row in rows:
         lines.write("\t".join([write(value) for write, value in zip(writers, row, strict=True)]) + ending)
     lines.seek(0)
-    names = ", ".join(connection.ops.quote_name(name) for name in (*columns, *defaults) if name)
     with connection.cursor() as cursor:
-        cursor.copy_expert(f"COPY {connection.ops.quote_name(model._meta.db_table)} ({names}) FROM STDIN", lines)
+        cursor.copy_expert(f"COPY {table} ({names}) FROM STDIN", lines)
 
 
 def _copied(value: Any) -> str:

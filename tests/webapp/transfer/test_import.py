@@ -2,6 +2,7 @@
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 from django.db import connection
+from django.utils import timezone
 
 import confab
 from evaluation.analysis.bot_means import bot_means
@@ -397,3 +399,18 @@ def test_two_imports_of_a_file_at_once_store_it_once(tmp_path: Path) -> None:
     assert counts()[:3] == (600, 1200, 1201)
     chats = Conversation.objects.order_by("created_at", "id").values_list("external_id", flat=True)
     assert list(chats)[1:5] == ["d1", "d2", "d3", "d4"]
+
+
+def test_the_times_of_messages_are_those_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    times = ("2020-01-02T03:04:05+00:00", "2020-01-02T03:04:09+00:00")
+    rows = [f"c1,b,{speaker},Hi,{time}" for speaker, time in zip(("human", "bot"), times, strict=True)]
+    path.write_text("\n".join(["conversation,bot,speaker,text,time", *rows]) + "\n")
+    before = timezone.now() - timedelta(minutes=1)
+    import_conversations(path, study_key="timed")
+    turns = Turn.objects.order_by("index").values_list("created_at", flat=True)
+    assert tuple(time.isoformat() for time in turns) == times
+    assert Conversation.objects.get().created_at > before
+    path.write_text("conversation,bot,speaker,text\nc2,b,human,Hi\nc2,b,bot,Ho\n")
+    import_conversations(path, study_key="timed")
+    assert all(time > before for time in turns.filter(conversation__external_id="c2"))
