@@ -163,10 +163,10 @@ class _Computed:
         """
         places = [place for place in self.places if place.set == name]
         rated = sorted({place.dimension for place in places})
-        chosen = dimensions.intersection(rated) or ({"overall"}.intersection(rated) if not dimensions else set())
-        chosen = chosen or set(rated if dimensions else rated[:1])
+        columns = dimensions.intersection(rated) or ({"overall"}.intersection(rated) if not dimensions else set())
+        columns = columns or set(rated if dimensions else rated[:1])
         systems = {place.system for place in places if place.system} or {""}
-        return [_Place(name, system, dimension) for system in sorted(systems) for dimension in sorted(chosen)]
+        return [_Place(name, system, dimension) for system in sorted(systems) for dimension in sorted(columns)]
 
     def _human_cell(self, row: Published, place: _Place, method: Method) -> Cell:
         figures = self.humans.get(place)
@@ -230,10 +230,10 @@ def layout_tables(
     for item in papers()[paper].items:
         if item.kind == "layout":
             if (paper, item.item) in _CORRELATIONS:
-                made = _correlation_tables(paper, item.item, computed)
+                item_tables = _correlation_tables(paper, item.item, computed)
             else:
-                made = makers[item.item](sets, computed)
-            tables[item.item] = [with_footnotes(table) for table in made]
+                item_tables = makers[item.item](sets, computed)
+            tables[item.item] = [with_footnotes(table) for table in item_tables]
     return tables
 
 
@@ -413,7 +413,7 @@ def _kappas(sets: Sequence[RatedSet], _computed: _Computed) -> list[NamedTable]:
             (("Data set", "Aspect"), lambda row: [Cell(_set_title(row[0])), Cell(row[1])]),
             ("Published κ", lambda row: published_cell(theirs, *row, digits=3, is_share=True)),
             (("κ here", "95 %", "Replies"), lambda row: _kappa_cells(by_source.get(row[0], []), row[1])),
-            method="Fleiss’ κ over replies with the same number of raters; the paper does not name its variant.",
+            method="Fleiss’ κ over replies with two or more ratings; the paper does not name its variant.",
         )
     ]
 

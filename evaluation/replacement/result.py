@@ -202,8 +202,8 @@ class ReplacementResult:
 
     def of_standing(self, standing: Standing) -> list[CandidateVerdict]:
         """Return the candidates of a standing, those that save most first."""
-        chosen = [verdict for verdict in self.candidates if verdict.standing == standing]
-        return sorted(chosen, key=lambda verdict: -(verdict.worth.saved.value or 0.0))
+        verdicts = [verdict for verdict in self.candidates if verdict.standing == standing]
+        return sorted(verdicts, key=lambda verdict: -(verdict.worth.saved.value or 0.0))
 
     @property
     def is_tested(self) -> bool:
@@ -213,8 +213,8 @@ class ReplacementResult:
     @property
     def saving(self) -> CandidateVerdict | None:
         """Candidate that is shown to save most ratings; None without any."""
-        shown = [verdict for verdict in self.candidates if verdict.worth.answer == "yes"]
-        return max(shown, key=lambda verdict: verdict.worth.saved.value or 0.0, default=None)
+        savings = [verdict for verdict in self.candidates if verdict.worth.answer == "yes"]
+        return max(savings, key=lambda verdict: verdict.worth.saved.value or 0.0, default=None)
 
     @property
     def saving_sentence(self) -> str:

@@ -234,9 +234,9 @@ def plan_cells(
             settings = dict(zip(options, values, strict=True))
             variants: list[dict[str, Any]] = []
             for member in chain:
-                own = settings if member is config else {}
+                member_settings = settings if member is config else {}
                 start = variants[-1]["name"] if variants else trainee.start(member)
-                variants.append(_variant(trainee, member, own, share_value, seed, start))
+                variants.append(_variant(trainee, member, member_settings, share_value, seed, start))
             for variant in variants:
                 trainee.check(variant, folder)
             cells.append(
