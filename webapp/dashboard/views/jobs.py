@@ -364,7 +364,7 @@ def job(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     if isinstance(selected_job, Job) and selected_job.kind == "import" and result:
         key = selected_job.payload["study"]
         study = study_found(key)
-        context["origins"] = imported_files(study, selected_job.payload["name"]) if study else []
+        context["origins"] = imported_files(study, selected_job.payload.get("name", "")) if study else []
         if selected_job.payload.get("scores"):
             context |= {"shown": result["skipped"], "n_more": result["n_skipped"] - len(result["skipped"])}
         else:
