@@ -40,6 +40,7 @@ from evaluation.training import config as metric_configs
 from evaluation.training.config import MetricTrainingConfig, config_seeded, learned_get
 
 STAR = "⋆"
+SEEN = "†"
 P_LIMIT = 0.05
 ONE_SEED = "only one seed has a value"
 MEAN_OF_MODELS = "mean of models"
@@ -143,6 +144,7 @@ class MetricTrainee(Trainee):
         return train(config, folder, device=device, watch=watch).to_json()["best"]
 
     def agreements(self, folder: Path, benchmark: Sequence[Path], device: str) -> list[dict[str, Any]]:
+        from evaluation.agreement.held_out import seen_sets
         from evaluation.agreement.metric_agreement import judge_everywhere, judgements_of
         from evaluation.data.items import judged_lines
         from evaluation.metrics.text_cache import TextCache
@@ -153,11 +155,13 @@ class MetricTrainee(Trainee):
         judgements = judgements_of(line for path in benchmark for line in judged_lines(path))
         metric = checkpoint_metric(folder, "swept")
         agreements = judge_everywhere(judgements, metric, shared=TextCache(device))
+        seen_sources = {item.source for item in judgements.items if item.source.startswith(seen_sets(metric) or ())}
         return [
             {
                 "dimension": dimension,
                 "data_set": source,
                 "model": model,
+                "is_seen": source in seen_sources if source else bool(seen_sources),
                 "n": cell["n"],
                 **{method: {"r": cell[method]["r"], "p": cell[method]["p"]} for method in METHODS},
             }
@@ -448,7 +452,7 @@ def _mean_of_models(models: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Return one seed's mean coefficients over dialogue models; undefined if one of them is."""
     from evaluation.stats.correlation import METHODS
 
-    row: dict[str, Any] = {"n": sum(model["n"] for model in models)}
+    row: dict[str, Any] = {"n": sum(model["n"] for model in models), "is_seen": any(m.get("is_seen") for m in models)}
     for method in METHODS:
         values = [model[method]["r"] for model in models]
         row[method] = {"r": None if None in values else fmean(values)}
@@ -522,7 +526,7 @@ class SweepResult:
             ("Config", lambda row: Cell(row[0].title)),
             ("Data", lambda row: number_cell(row[0].share)),
             ("Dimension", lambda row: Cell(row[1][0])),
-            ("Data set", lambda row: Cell(row[1][1] or "all")),
+            ("Data set", lambda row: Cell((row[1][1] or "all") + SEEN * any(seed.get("is_seen") for seed in row[2]))),
             ("Dialogue model", lambda row: Cell(row[1][2] or "all")),
             (
                 [method.capitalize() for method in METHODS],
@@ -532,7 +536,8 @@ class SweepResult:
             ("Seeds", lambda row: count_cell(len(row[2]))),
             ("Replies", lambda row: count_cell(row[2][0]["n"])),
             method="Correlation of the trained metric with mean human ratings: mean ± standard deviation over seeds.",
-            note=f"{STAR} not significant (p > .05) in more than half of the seeds. Data: share of the training data."
+            note=f"{STAR} not significant (p > .05) in more than half of the seeds. {SEEN} among these are replies "
+            "that served to develop or train the metric. Data: share of the training data."
             f"{_seeds_note(len(seeds) for *_names, seeds in rows)}",
         )
 

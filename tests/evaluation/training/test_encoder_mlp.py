@@ -18,6 +18,7 @@ from evaluation.training.loop import restored, train
 from evaluation.training.metrics.encoder_mlp import EncoderMlpTraining
 from evaluation.training.metrics.rade import RadeTraining
 from evaluation.training.rade_folds import folds_measured
+from evaluation.training.sweeps import MetricTrainee
 from tests.tiny_models import TEXT, save_classifier, save_model
 
 CONFIGS = Path(training.__file__).parent / "configs"
@@ -92,6 +93,20 @@ def test_its_checkpoint_is_a_metric_of_the_networks_outputs(folder, trained):
         wanted = float(network.head(pooled)[0, 0])
     assert found[0] == pytest.approx(wanted, abs=1e-5)
     assert np.isnan(found[1])
+
+
+def test_a_sweep_marks_agreement_on_the_sets_it_learned_from(folder, trained, tmp_path):
+    words = [" ".join(WORDS[: 1 + k % 5]) for k in range(8)]
+    rows = [
+        {"id": k, "source": source, "context": ["hello"], "response": text, "ratings": [{"good": 1 + k % 4}]}
+        for source in ("rade/chitchat", "mine")
+        for k, text in enumerate(words)
+    ]
+    rows = [{**row, "id": f"{row['source']}-{row['id']}"} for row in rows]
+    file = tmp_path / "judged.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    agreements = MetricTrainee().agreements(Path(trained.checkpoint), [file], "cpu")
+    assert {row["data_set"]: row["is_seen"] for row in agreements} == {"": True, "rade/chitchat": True, "mine": False}
 
 
 def test_a_long_context_loses_its_oldest_words(folder, trained):

@@ -175,6 +175,9 @@ def test_means_over_dialogue_models_and_both_coefficients_by_hand() -> None:
     assert average.sd == pytest.approx(0.2 / 2**0.5)
     printed = result.summary()
     assert ".300 ± .141⋆" in printed, "the ranker's Pearson, not significant for either seed"
+    assert "dd†" not in printed
+    seen = SweepResult((cell(1, {**row("ranker", 0.2, 0.1, 0.2), "is_seen": True}),))
+    assert "dd†" in seen.summary()
     assert "5 of 9 mean correlations are unstable" in printed
     assert "2 of 3 trainings are complete." in printed
     assert "Failed: grade-seed-3: the corpus is gone" in printed
