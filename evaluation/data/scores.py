@@ -121,7 +121,8 @@ def _read_score(line: int, cells: Mapping[str, str]) -> Score:
             raise ValueError(f"the column {meaning} is empty")
         if problem := text_problem(cells[meaning]):
             raise ValueError(f"the column {meaning} {problem}")
-        if len(cells[meaning]) > MAX_ID_CHARS:
+        n_chars = len(re.sub(r"/\d{1,6}$", "", cells[meaning]))  # without the number of a turn
+        if n_chars > MAX_ID_CHARS:
             raise ValueError(f"the column {meaning} is longer than {MAX_ID_CHARS} characters")
     text, turn = cells["value"], cells.get("turn", "")
     if turn and not re.fullmatch(r"\d{1,6}", turn, re.ASCII):
@@ -225,16 +226,16 @@ def _find_place(
     Raises:
         ValueError: there is no such conversation or reply, or several.
     """
-    found_id, turn = find(score.id), score.turn
-    if found_id is None and turn is None and (parts := re.fullmatch(r"(.+)/(\d{1,6})", score.id, re.ASCII)):
-        found_id, turn = find(parts[1]), int(parts[2])
-    if found_id is None:
+    known_id, turn = find(score.id), score.turn
+    if known_id is None and turn is None and (parts := re.fullmatch(r"(.+)/(\d{1,6})", score.id, re.ASCII)):
+        known_id, turn = find(parts[1]), int(parts[2])
+    if known_id is None:
         raise ValueError(f"there is no conversation, reply or item {quote(score.id)}")
     if turn is None:
-        return found_id, None
-    numbers = turns(found_id)
+        return known_id, None
+    numbers = turns(known_id)
     if numbers is None:
         raise ValueError(f"{quote(score.id)} is an item, which has no turns")
     if turn not in numbers:
         raise ValueError(f"turn {turn} of {quote(score.id)} is not a reply of the bot")
-    return found_id, turn
+    return known_id, turn

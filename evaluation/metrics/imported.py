@@ -69,8 +69,8 @@ class ScoreFileMetric(MetricDefaults):
         ids = [conversation.id for conversation in layout.conversations]
         places = zip(layout.conversation_of.tolist(), layout.turn_of.tolist(), strict=True)
         turns = np.array([values.get((ids[owner], turn), np.nan) for owner, turn in places], dtype=float)
-        of_file = np.array([values.get((name, None), np.nan) for name in ids], dtype=float)
-        conversations = np.where(np.isfinite(of_file), of_file, layout.mean(turns))
+        file_scores = np.array([values.get((name, None), np.nan) for name in ids], dtype=float)
+        conversations = np.where(np.isfinite(file_scores), file_scores, layout.mean(turns))
         reasons = missing(conversations, NO_VALUE) or missing(turns, NO_VALUE)
         return Measured({self.name: turns}, {self.name: conversations}, {self.name: reasons})
 
@@ -84,8 +84,8 @@ class ScoreFileMetric(MetricDefaults):
     def _score_item(self, name: str) -> float:
         values = self.values or {}
         conversation, _, turn = name.rpartition("/")
-        of_turn = values.get((conversation, int(turn)), math.nan) if turn.isdecimal() else math.nan
-        return values.get((name, None), of_turn)
+        reply_score = values.get((conversation, int(turn)), math.nan) if turn.isdecimal() else math.nan
+        return values.get((name, None), reply_score)
 
 
 def imported_metrics(metrics: Mapping[str, MatchedMetric]) -> dict[str, ScoreFileMetric]:

@@ -272,8 +272,10 @@ class ImportForm(forms.Form):
             direction = DirectionField.name_of(row.get("reversed"))
             initial |= {f"low-{key}": low, f"high-{key}": high, f"reversed-{key}": direction}
         names = ("study", "language", "licence", "source")
-        kept = {name: text for name, text in (entered or {}).items() if name in names or _OF_QUESTION.match(name)}
-        super().__init__(data, initial={**initial, **kept})
+        entered_values = {
+            name: text for name, text in (entered or {}).items() if name in names or _OF_QUESTION.match(name)
+        }
+        super().__init__(data, initial={**initial, **entered_values})
         self.proposals = {key: proposed_scale(ends) for key, ends in contents.seen.items()}
         self.seen, self.opposed = contents.seen, contents.opposed
         for key, ends in self.proposals.items():

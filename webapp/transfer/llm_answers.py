@@ -131,12 +131,12 @@ def _version(used: UsedModel) -> str:
 
 
 def _parameters(used: UsedModel) -> str:
-    shown = {
+    parameters = {
         name: value for name, value in used.params.items() if name not in _NOT_PARAMETERS and value not in (None, "")
     }
-    if not shown:
+    if not parameters:
         return f"{used.name}: none stored, so those of the service"
-    return f"{used.name}: " + ", ".join(f"{name} {value}" for name, value in sorted(shown.items()))
+    return f"{used.name}: " + ", ".join(f"{name} {value}" for name, value in sorted(parameters.items()))
 
 
 def _dates(used: UsedModel) -> str:

@@ -253,8 +253,8 @@ def _labels_of_pairs(pairs: Any) -> dict[str, dict[str, Any]]:
     for pair in pairs or ():
         if isinstance(pair, list) and len(pair) == 2 and is_object(pair[0]) and pair[0].get("schema"):
             name, is_text = str(pair[0].get("name", "")), str(pair[0].get("name", "")).startswith("text_box")
-            kept = labels.get(pair[0]["schema"], {}) if is_text else {}
-            labels[pair[0]["schema"]] = {**kept, name: pair[1]}
+            earlier_labels = labels.get(pair[0]["schema"], {}) if is_text else {}
+            labels[pair[0]["schema"]] = {**earlier_labels, name: pair[1]}
     return labels
 
 
