@@ -122,7 +122,7 @@ class Calls:
     def _post(self, path: str, body: Mapping[str, Any]) -> Any:
         return checked(self._http.post(path, json=dict(body)))
 
-    def _upload(self, path: str, file: Path, form: Mapping[str, str]) -> RemoteJob:
+    def _upload(self, path: str, file: Path, form: Mapping[str, str | list[str]]) -> RemoteJob:
         """Upload a file with a form; returns the import job."""
         with file.open("rb") as content:
             answer = self._http.post(path, data=dict(form), files={"file": (file.name, content)})

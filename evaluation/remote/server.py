@@ -383,6 +383,31 @@ class Server(Studies, ConversationCalls):
         base_path = f"/studies/{study}" if study else f"/runs/{run}"
         return RemoteJob.from_document(self._post(f"{base_path}/metrics", {"metrics": list(metrics)}))
 
+    def scores_bring(
+        self,
+        file: str | Path,
+        *,
+        study: str = "",
+        run: int | None = None,
+        lower: Sequence[str] = (),
+        licence: str = "",
+        source: str = "",
+    ) -> RemoteJob:
+        """Import scores of other programs for a study or run; returns the job.
+
+        Args:
+            lower: metrics of which lower values are better.
+        """
+        if bool(study) == (run is not None):
+            raise ValueError("scores_bring needs either a study or a run")
+        base_path = f"/studies/{study}" if study else f"/runs/{run}"
+        form = {"lower": list(lower), "licence": licence, "source": source}
+        return self._upload(f"{base_path}/scores", Path(file), form)
+
+    def metric_delete(self, name: str) -> dict[str, int]:
+        """Delete an imported metric; returns the number of its values."""
+        return dict(self._again("DELETE", f"/metrics/{name}"))
+
 
 def connect(url: str, token: str) -> Server:
     """Connect to a Confab server.

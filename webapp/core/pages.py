@@ -109,7 +109,8 @@ def not_found(request: HttpRequest, exception: Exception | None = None) -> HttpR
 
     On the dashboard, staff see similar addresses if the view names them.
     """
-    is_staff = request.path_info.startswith("/dashboard/") and getattr(request.user, "is_staff", False)
+    user = getattr(request, "user", None)  # missing if middleware rejects the address
+    is_staff = request.path_info.startswith("/dashboard/") and getattr(user, "is_staff", False)
     context = {"is_staff": is_staff, "similar": getattr(exception, "similar", {}) if is_staff else {}}
     with translation.override(locale_for(request)):
         return render(request, "core/not_found.html", context, status=404)

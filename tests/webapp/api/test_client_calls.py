@@ -60,6 +60,7 @@ METHODS: dict[str, Callable[[Server, Path], Any]] = {
     "leaderboard": lambda lab, to: lab.leaderboard("k"),
     "live": lambda lab, to: lab.live("k"),
     "me": lambda lab, to: lab.me(),
+    "metric_delete": lambda lab, to: lab.metric_delete("usr"),
     "metrics": lambda lab, to: lab.metrics(),
     "note_add": lambda lab, to: lab.note(ID, "Odd."),
     "note_remove": lambda lab, to: lab.note_remove(ID, 3),
@@ -76,6 +77,7 @@ METHODS: dict[str, Callable[[Server, Path], Any]] = {
     "run": lambda lab, to: lab.run(3),
     "run_conversations": lambda lab, to: list(lab.conversations(run=3)),
     "run_measure": lambda lab, to: lab.measure(run=3),
+    "run_scores_bring": lambda lab, to: lab.scores_bring(to / "sent.jsonl", run=3),
     "run_search_forget": lambda lab, to: lab.search_forget(name="bad ones", run=3),
     "run_search_keep": lambda lab, to: lab.search_keep(name="bad ones", q="turns<3", run=3),
     "run_searches": lambda lab, to: lab.searches(run=3),
@@ -94,6 +96,7 @@ METHODS: dict[str, Callable[[Server, Path], Any]] = {
     "study": lambda lab, to: lab.study_counts("k"),
     "study_file": lambda lab, to: lab.study_file("k"),
     "study_make": lambda lab, to: lab.study_make({"key": "k"}),
+    "scores_bring": lambda lab, to: lab.scores_bring(to / "sent.jsonl", study="k"),
     "study_measure": lambda lab, to: lab.measure(study="k"),
     "study_metrics": lambda lab, to: lab.metrics_progress("k"),
     "system": lambda lab, to: lab.system(),
@@ -245,7 +248,7 @@ def row_of(path: str, method: str, operation: Any, token: Any) -> str:
     """Return a call's line; the right to read is the ground of all, and named only where it is alone."""
     rights = [right.value for right in token.rights if right is not Right.READ] or ["read"]
     shown = "/" + path.lstrip("/")
-    for name in ("key", "id", "kind", "note", "part", "table"):
+    for name in ("key", "id", "kind", "name", "note", "part", "table"):
         shown = shown.replace(f"{{{name}}}", name.upper())
     told = operation.view_func.__doc__.strip().splitlines()[0]
     return f"| `{method} {shown}` | {', '.join(rights)} | {told} |"
