@@ -119,7 +119,7 @@ def test_bots_reports_and_what_is_still_to_come_of_this_study_alone(payer: Clien
 def test_a_rehearsal_is_one_button_until_there_was_one(client: Client) -> None:
     study = make_study("s")
     client.force_login(make_staff(Right.READ, Right.RUN))
-    assert told(client, study)[-1].startswith("New here? Rehearse the study with scripted participants.")
+    assert told(client, study)[-1].startswith("New here? Scripted participants can test the study.")
     answer = client.post("/dashboard/studies/s/rehearse/", {"people": "12"})
     assert answer.status_code == 302
     make_conversation(study, is_synthetic=True)

@@ -134,6 +134,8 @@ def _pages(client: Client, study: Study) -> Iterator[tuple[str, Request]]:
         "column": "words_user",
         "kind": "export",
         "metric": "distinct_1",
+        "paper": "grade2020",
+        "number": 0,
         "what": "board",
         "name": "no-such-file",
         "group": 0,

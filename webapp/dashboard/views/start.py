@@ -202,7 +202,10 @@ def _say_cost(plan: Plan) -> str:
 
 def _page_of_bot(bot_id: str, study: Study) -> str:
     """Return the address at which the bot can be changed, from which there is a way back to the first link."""
-    route = "bot_edit" if own_declared_bot(bot_id) is not None else "bot"
+    if own_declared_bot(bot_id) is not None:
+        route = "bot_edit"
+    else:
+        route = "bot_imported" if study.is_imported or "/" in bot_id else "bot"
     return f"{reverse(f'dashboard:{route}', args=[bot_id])}?study={study.key}"
 
 
