@@ -306,7 +306,9 @@ def build_shown_filter(study: Source, options: ExportOptions, *, prefix: str = "
 
 def conversations_included(study: Source, options: ExportOptions) -> QuerySet[Conversation]:
     """Return the conversations of an export, oldest first."""
-    rows = study.conversations if isinstance(study, Study) else Conversation.objects
+    rows = Conversation.objects.all()
+    if isinstance(study, Study) and not get_protocol(study).judges_conversations:
+        rows = study.conversations.all()  # its own chats need no check of the project
     return rows.filter(build_shown_filter(study, options)).select_related("bot").order_by("created_at", "id")
 
 
