@@ -62,3 +62,9 @@ def is_zip(path: Path) -> bool:
     with path.open("rb") as file:
         begins_so = file.read(4) in _ZIP_MAGICS
     return begins_so or zipfile.is_zipfile(path)
+
+
+def is_gzip(path: Path) -> bool:
+    """Return True if the file begins like a gzip file."""
+    with path.open("rb") as file:
+        return file.read(2) == b"\x1f\x8b"

@@ -401,7 +401,7 @@ class Server(Studies, ConversationCalls):
         if bool(study) == (run is not None):
             raise ValueError("scores_bring needs either a study or a run")
         base_path = f"/studies/{study}" if study else f"/runs/{run}"
-        form = {"lower": list(lower), "licence": licence, "source": source}
+        form: dict[str, str | list[str]] = {"lower": list(lower), "licence": licence, "source": source}
         return self._upload(f"{base_path}/scores", Path(file), form)
 
     def metric_delete(self, name: str) -> dict[str, int]:

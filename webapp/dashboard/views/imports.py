@@ -16,6 +16,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import reverse
 
+from chatbots.compressed_files import is_gzip
 from evaluation.data.formats.base import Skipped, formats
 from evaluation.data.formats.csv_columns import suggested_roles
 from evaluation.data.formats.mapping import FileMapping
@@ -189,6 +190,8 @@ def _columns_form(path: Path, data: Any, saved: Mapping[str, str]) -> ColumnsFor
     """
     if path.name.lower().endswith(".zip") or not path.stat().st_size:
         return None
+    if path.name.lower().endswith(".gz") and not is_gzip(path):
+        return None  # its import names the damage
     suggested = suggested_roles(path)
     if suggested is None or (suggested[1] and not path.name.lower().endswith(_TABLES)):
         return None
