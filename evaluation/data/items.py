@@ -3,7 +3,8 @@
     {"id": "…", "source": "…", "context": ["…", …], "response": "…", "reference": "…"|null, "model": "…",
      "second_response": "…", "second_model": "…", "reference_score": 4, "task": "persona", "persona": ["…", …],
      "emotion": "…", "topic": "…",
-     "gold": {"coherence": [4, 5]}}
+     "gold": {"coherence": [4, 5]},
+     "criteria": [{"text": "Names a next step.", "points": 5}, {"text": "Gives a wrong dose.", "points": -8}]}
 
 Keys from `second_response` on are optional; a second reply is for comparisons. One JSON object per line (`.jsonl`,
 `.jsonl.gz`). Other keys are ignored. If people have rated the first reply, `ratings` and `scale` are read as well
@@ -92,6 +93,36 @@ RightAnswers = Annotated[
 """Correct answers to one question about an item."""
 Text = Annotated[str, AfterValidator(_storable)]
 Said = Annotated[Text, AfterValidator(_not_blank)]
+MOST_CRITERIA = 40
+
+
+def _not_zero(points: int) -> int:
+    if not points:
+        raise ValueError("it must not be 0: use a positive number for a strength, a negative one for a fault")
+    return points
+
+
+class Criterion(InputModel):
+    """Statement that is true or false of a reply, with the points for it."""
+
+    text: Annotated[Said, Field(max_length=500)]
+    points: Annotated[int, Field(ge=-100, le=100), AfterValidator(_not_zero)]
+
+
+def _validate_criteria(criteria: tuple[Criterion, ...]) -> tuple[Criterion, ...]:
+    texts = [criterion.text for criterion in criteria]
+    if len(criteria) > MOST_CRITERIA:
+        raise ValueError(f"it has {len(criteria)} criteria; at most {MOST_CRITERIA} are allowed")
+    if twice := next((text for n, text in enumerate(texts) if text in texts[:n]), ""):
+        raise ValueError(f"it has {quote(twice)} twice; list each criterion once")
+    if criteria and all(criterion.points < 0 for criterion in criteria):
+        points = ", ".join(str(criterion.points) for criterion in criteria[:5])
+        raise ValueError(f"no criterion has positive points ({points}); add one, because scores are shares of these")
+    return criteria
+
+
+Criteria = Annotated[Many[Criterion], AfterValidator(_validate_criteria)]
+"""Criteria of one item, in the order shown; empty if it has none."""
 
 
 class ReplyItem(InputModel, extra="ignore"):
@@ -109,6 +140,7 @@ class ReplyItem(InputModel, extra="ignore"):
         task: kind of conversation it comes from.
         persona, emotion, topic: shown next to it, if known.
         gold: correct answers by question key, if known: the item then checks raters and is not rated.
+        criteria: statements to tick, each with its points.
     """
 
     id: Annotated[Said, BeforeValidator(_numbered), Field(max_length=MAX_ID_CHARS)]
@@ -125,6 +157,7 @@ class ReplyItem(InputModel, extra="ignore"):
     emotion: Annotated[Text, BeforeValidator(_nothing), Field(max_length=200)] = ""
     topic: Annotated[Text, BeforeValidator(_nothing), Field(max_length=200)] = ""
     gold: dict[str, RightAnswers] = {}
+    criteria: Criteria = ()
 
     @property
     def key(self) -> str:

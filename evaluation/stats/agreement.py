@@ -107,6 +107,7 @@ def cohen_kappa(
     weights: Weights = None,
     *,
     level: float = 0.95,
+    units: Sequence[Any] | None = None,
 ) -> AgreementEstimate:
     """Compute Cohen's kappa of two raters, with an interval over items.
 
@@ -117,9 +118,11 @@ def cohen_kappa(
         weights: None weights all disagreements equally; "linear" and "quadratic" use the numerical distance of the two
             ratings, so unused points of the scale still count.
         level: confidence level of the interval.
+        units: (n,) unit of resampling of each item; None if every item is its own.
     """
     codes, categories = _codes(np.stack([_objects(first), _objects(second)], axis=1))
-    codes = codes[(codes >= 0).all(axis=1)]
+    rated = (codes >= 0).all(axis=1)
+    codes, units = codes[rated], None if units is None else _objects(units)[rated]
     n = len(codes)
     if n < 2:
         text = f"only {n} items rated by both; at least 2 are needed"
@@ -135,7 +138,7 @@ def cohen_kappa(
         text = f"both raters gave only {only!r}, so agreement is certain"
         return undefined(n, 2 * n, Reason("both_gave_one", text, answer=only))
     n_given = np.bincount(codes.ravel())
-    return _with_interval(value, kappa, n, n_given, level, size=n + 2 * len(categories))
+    return _with_interval(value, kappa, n, n_given, level, size=n + 2 * len(categories), units=units)
 
 
 def _kappa_of(codes: np.ndarray, distance: np.ndarray) -> float | None:
@@ -285,7 +288,12 @@ def fleiss_kappa(table: np.ndarray, *, level: float = 0.95) -> AgreementEstimate
 
 
 def gwet_ac(
-    table: np.ndarray, weights: Weights = None, *, categories: Sequence[Any] | None = None, level: float = 0.95
+    table: np.ndarray,
+    weights: Weights = None,
+    *,
+    categories: Sequence[Any] | None = None,
+    level: float = 0.95,
+    units: Sequence[Any] | None = None,
 ) -> AgreementEstimate:
     """Compute Gwet's AC1 or, with weights, AC2.
 
@@ -299,11 +307,14 @@ def gwet_ac(
         weights: as in `cohen_kappa`.
         categories: all possible answers, whose number determines chance agreement; None for those observed.
         level: confidence level of the interval over items.
+        units: (items,) unit of resampling of each row, if several rows belong together; every row then has a rating.
     """
     counts, possible = _counts(np.asarray(table), least=1, categories=categories)
     size = counts.sum(axis=1)
     several = size >= 2
     n, n_given = int(several.sum()), counts.sum(axis=0)
+    if units is not None:
+        n = len(set(_objects(units)[several].tolist()))
     if n < 2:
         return undefined(n, int(n_given.sum()), few_items(n))
     alike = 1 - _distances(possible, weights)
@@ -316,7 +327,7 @@ def gwet_ac(
         by_chance = spread * (shares * (1 - shares)).sum(axis=1) if len(possible) > 1 else np.ones(len(times))
         return _one_minus(1 - times @ agreeing / (times @ several), 1 - by_chance)
 
-    estimate = _over_items(coefficient, len(counts), n_given, level, counts.size, skewed=True)
+    estimate = _over_items(coefficient, len(counts), n_given, level, counts.size, skewed=True, units=units)
     if n < FEWEST_ITEMS and estimate.value is not None:
         estimate = replace(estimate, low=None, high=None, interval="", reason=few_for_interval(n))
     return replace(estimate, n_items=n)
@@ -433,7 +444,7 @@ def _over_items(
     n_given: np.ndarray,
     level: float,
     size: int = 1,
-    **options: bool,
+    **options: Any,
 ) -> AgreementEstimate:
     """Compute the statistic over all items, with its interval.
 
@@ -456,6 +467,7 @@ def _with_interval(
     size: int = 1,
     centred: bool = False,
     skewed: bool = False,
+    units: Sequence[Any] | np.ndarray | None = None,
 ) -> AgreementEstimate:
     """Return a value with its jackknife interval or the reason for none.
 
@@ -465,15 +477,24 @@ def _with_interval(
         size: number of values per row, to limit memory.
         centred: as in `jackknife_interval`.
         skewed: True if the interval is valid even when few answers differ from the most frequent one.
+        units: (n_items,) unit of each row; whole units are left out.
     """
     n_ratings, n_other = int(n_given.sum()), float(n_given.sum() - n_given.max())
+    n_each, of_rows = n_ratings / n_items, statistic
+    if units is not None:
+        unit = np.unique(_objects(units).astype(str), return_inverse=True)[1]
+        n_items = int(unit.max()) + 1
+
+        def statistic(times: np.ndarray) -> np.ndarray:
+            return of_rows(times[:, unit])
+
     estimate = AgreementEstimate(value, None, None, n_items, n_ratings)
     if n_items < FEWEST_ITEMS:
         return replace(estimate, reason=few_for_interval(n_items))
     if not skewed and not has_other(n_other / n_ratings, n_items):
         return replace(estimate, reason=few_other(n_other, n_ratings))
     leave_one_out = leave_one_out_values(statistic, n_items, max(1, MOST_NUMBERS // max(size, n_items)))
-    ends = jackknife_interval(value, leave_one_out, n_ratings / n_items, level, centred=centred)
+    ends = jackknife_interval(value, leave_one_out, n_each, level, centred=centred)
     if ends is None:
         return replace(estimate, reason=NO_DISAGREEMENT)
     low, high = ends

@@ -177,7 +177,12 @@ CLICKS = {
 """From the list of studies to an open study, by protocol; the way through it as a participant goes by keys."""
 SAME_PAGE = {"aspects": "annotate", "majority": "annotate", "turns": "marked_chat"}
 """Protocols whose participants see the page of another one, which is built and answered by keys here."""
-OWN_FILE = {"best_worst": "test_best_worst.py", "error_spans": "test_markdown.py", "rank_three": "test_ranking.py"}
+OWN_FILE = {
+    "best_worst": "test_best_worst.py",
+    "criteria": "test_criteria.py",
+    "error_spans": "test_markdown.py",
+    "rank_three": "test_ranking.py",
+}
 """Protocols whose page is answered in a browser by another file; they are built like `annotate` or `dialogues`."""
 LEAST = {
     "Minimum messages": "1",

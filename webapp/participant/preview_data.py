@@ -25,6 +25,7 @@ from webapp.studies.conditions import Condition, condition_texts
 from webapp.studies.items import item_add
 from webapp.studies.models import Outcome, Participant, QuestionAnswers, QuizAttempt, Study, Task, TrainingAnswer
 from webapp.studies.protocols.base import get_protocol, protocols
+from webapp.studies.ready_made import READY_MADE
 from webapp.studies.selectors import conversations_given, items_given
 from webapp.studies.services import participant_enter, slots_add
 
@@ -89,6 +90,7 @@ def items_ensure(study: Study, n: int) -> None:
             responses=replies,
             reference=talk[5],
             reference_score=rubric.high - 1,
+            criteria=READY_MADE["talks"][0]["criteria"] if protocol.needs_criteria else (),
         )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from evaluation.analysis.agreement import ItemSets, item_sets
 from evaluation.analysis.answers import Approval, approval, softmax_weights
+from evaluation.analysis.criteria import CriteriaResults, CriterionAnswer, criteria_results
 from evaluation.analysis.error_spans import ErrorResults, error_results
 from evaluation.analysis.items import Grades, ItemMeans, grades, item_means
 from evaluation.analysis.pairs import PairResults, judge_pairs
@@ -26,8 +27,9 @@ from webapp.ratings.paired_comparisons import SAME_QUESTION, studies_beside, stu
 from webapp.ratings.selectors import ratings_counted, study_ratings
 from webapp.results.study_data import StudyData
 from webapp.studies.items import study_item_sets
-from webapp.studies.models import Study
+from webapp.studies.models import Item, Study
 from webapp.studies.protocols.base import get_protocol, protocols
+from webapp.studies.protocols.criteria import CRITERIA
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class StudyItems:
         weights_from: key of the study whose choices weight its questions; empty: equal weights.
         approval: participants' choices.
         errors: errors marked in replies.
+        criteria: agreement on each criterion; None before the first rating.
     """
 
     means: ItemMeans | None = None
@@ -51,6 +54,7 @@ class StudyItems:
     weights_from: str = ""
     approval: Approval | None = None
     errors: ErrorResults | None = None
+    criteria: CriteriaResults | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
@@ -80,6 +84,7 @@ def study_items(data: StudyData) -> StudyItems:
         else None,
         weights_from=data.study.values.referencing.weights_study if weights else "",
         approval=compute_approval(data.ratings) if "approval" in result_names else None,
+        criteria=_criteria(data) if "criteria" in result_names else None,
     )
 
 
@@ -100,6 +105,30 @@ def _errors(data: StudyData) -> ErrorResults:
     known = zip(data.ratings.conversation, data.ratings.rater, strict=True)
     spans, texts = zip(*(marked.get(key, ([], "")) for key in known), strict=True)
     return error_results(data.ratings, spans, texts)
+
+
+def _criteria(data: StudyData) -> CriteriaResults | None:
+    """Return the agreement on criteria, without ratings that have been added since.
+
+    Ratings from before a change of protocol, or from an edited package, have no ticks that fit the item.
+    """
+    known = set(zip(data.ratings.conversation.tolist(), data.ratings.rater.tolist(), strict=True))
+    answers: list[CriterionAnswer] = []
+    for rating in ratings_counted(data.study, **data.counted_work).select_related("item").order_by("pk"):
+        ticks, rater = rating.other_answers.get(CRITERIA, ()), str(rating.participant_id)
+        if rating.item is None or (rating.item.key, rater) not in known or len(ticks) != len(rating.item.criteria):
+            continue
+        known.remove((rating.item.key, rater))
+        answers += ticked_criteria(rating.item, rater, ticks)
+    return criteria_results(answers) if answers else None
+
+
+def ticked_criteria(item: Item, rater: str, ticks: Sequence[int]) -> list[CriterionAnswer]:
+    """Return a rater's answer to each criterion of an item."""
+    return [
+        CriterionAnswer(item.key, rater, criterion["text"], criterion["points"], bool(tick))
+        for criterion, tick in zip(item.criteria, ticks, strict=True)
+    ]
 
 
 def compute_approval(ratings: Ratings) -> Approval:

@@ -36,6 +36,7 @@ def item_add(
     reference_score: float | None = None,
     task: str = "",
     panel: Mapping[str, Any] | None = None,
+    criteria: Sequence[Mapping[str, Any]] = (),
 ) -> Item:
     """Store an item for participants to rate.
 
@@ -47,6 +48,7 @@ def item_add(
         reference_score: earlier rating of the reference.
         task: kind of conversation that it is from.
         panel: context shown next to it: `persona` (lines), `emotion`, `topic`.
+        criteria: statements to tick, each with its `text` and `points`.
 
     Raises:
         ValidationError: if the study has an item of this name, or a response has no text.
@@ -62,6 +64,7 @@ def item_add(
         reference_score=reference_score,
         task=task,
         panel=dict(panel or {}),
+        criteria=[dict(criterion) for criterion in criteria],
     )
     item.full_clean(exclude=["context", "responses"])
     item.save()
@@ -267,6 +270,7 @@ def _again(item: Item) -> Item:
         reference_score=item.reference_score,
         task=item.task,
         panel=item.panel,
+        criteria=item.criteria,
     )
 
 

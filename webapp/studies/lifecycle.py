@@ -26,7 +26,7 @@ from webapp.studies.attention_checks import answers_beyond
 from webapp.studies.models import ClosedBy, Item, Participant, Study
 from webapp.studies.plans import plan_freeze
 from webapp.studies.privacy import erasure_counts, erasure_kinds, participants_erase, studies_gone
-from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.base import get_protocol, protocols
 from webapp.studies.rubrics import post_task_questions, rubric_create, scales_of
 from webapp.studies.selectors import study_key_free
 from webapp.studies.services import study_create
@@ -429,6 +429,9 @@ def _items_wrong(words: str) -> ValuesError:
     return ValuesError([Mistake("items", f"items {words}")])
 
 
+NO_CRITERIA = 'criteria is missing; in this study every item needs some, as [{"text": "…", "points": 5}]'
+
+
 @dataclass
 class ItemsReport:
     """Result of importing a file of items.
@@ -463,6 +466,7 @@ def items_import(
     """
     report = ItemsReport()
     scales = scales_of(study.values, study.rubric)
+    needs_criteria = get_protocol(study).needs_criteria
     lines = iter(lines)
     while batch := list(islice(lines, _BATCH)):
         rows: list[Item] = []
@@ -477,6 +481,8 @@ def items_import(
                 number, item = line
                 if wrong := answers_beyond(item.gold, scales):
                     report.skipped.append(Skipped(number, f"gold: {wrong}"))
+                elif needs_criteria and not item.criteria:
+                    report.skipped.append(Skipped(number, NO_CRITERIA))
                 elif item.id not in known:
                     known[item.id], first[item.id] = item, number
                     row = item.to_row(study)

@@ -433,7 +433,7 @@ def item_chats(study: Study, keys: Iterable[str]) -> dict[str, UUID]:
 def items_given(study: Study) -> QuerySet[Item]:
     """Return the items that the protocol can use.
 
-    Some protocols need a scored reference.
+    Some protocols need a scored reference, or criteria.
     """
     items = items_judged(study)
     if study.protocol not in protocols:
@@ -441,7 +441,7 @@ def items_given(study: Study) -> QuerySet[Item]:
     protocol = protocols.get(study.protocol)
     if protocol.has_one_item:
         return study.items.filter(purpose=Item.Purpose.QUESTION)
-    return _with_reference(study, items)
+    return items.exclude(criteria=[]) if protocol.needs_criteria else _with_reference(study, items)
 
 
 def gold_given(study: Study) -> QuerySet[Item]:

@@ -36,8 +36,8 @@ from chatbots.type_descriptions import TypeDescription
 from chatbots.validation import InputModel, Many, Mistake, Number, ValuesError, values_read
 from evaluation.data.formats.base import Skipped
 from evaluation.data.formats.text_files import text_lines
+from evaluation.data.items import Criteria, RightAnswers, item_read, json_lines
 from evaluation.data.items import ReplyItem as ReadItem
-from evaluation.data.items import RightAnswers, item_read, json_lines
 from webapp.core.plain_yaml import NotPlain, plain_read, plain_text
 from webapp.studies.assignment.rules.base import rules
 from webapp.studies.items import gold_fields
@@ -109,6 +109,7 @@ class FileItem(InputModel):
     emotion: str = Field(default="", max_length=200)
     topic: str = Field(default="", max_length=200)
     gold: dict[Key, RightAnswers] = {}
+    criteria: Criteria = ()
 
     @model_validator(mode="after")
     def _has_replies(self) -> FileItem:
@@ -133,6 +134,7 @@ class FileItem(InputModel):
                 "task": item.task,
                 **item.panel,
                 "gold": item.expected,
+                "criteria": item.criteria,
             }
         )
 
@@ -149,6 +151,7 @@ class FileItem(InputModel):
             reference_score=self.reference_score,
             task=self.task,
             panel={name: value for name, value in panel.items() if value},
+            criteria=[criterion.model_dump() for criterion in self.criteria],
             **gold_fields(self.gold),
         )
 
@@ -478,7 +481,10 @@ def items_sample(protocol: StudyProtocol) -> list[dict[str, Any]]:
             continue
         for model, text in replies:
             reply_fields = {"id": f"example-{number}-{model}", "response": text, "model": model}
-            items.append({**item, **reply_fields, "reference": talk["reference"], "reference_score": 4})
+            about_reply = {"reference": talk["reference"], "reference_score": 4}
+            if protocol.needs_criteria:
+                about_reply = {"criteria": talk["criteria"]}
+            items.append({**item, **reply_fields, **about_reply})
     return items
 
 

@@ -122,7 +122,7 @@ def test_queries_do_not_grow_with_the_lines_of_a_batch(
     study: Study, tmp_path: Path, django_assert_max_num_queries: DjangoAssertNumQueries
 ) -> None:
     path = write(tmp_path / "x.jsonl", *(line(n) for n in range(500)))
-    with django_assert_max_num_queries(16):
+    with django_assert_max_num_queries(17):  # SQLite takes so many rows a query that the fields times the rows fit
         run(path)
 
 

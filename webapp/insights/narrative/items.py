@@ -8,6 +8,7 @@ from typing import get_args
 
 from evaluation.analysis.agreement import ItemSets, SetAgreement
 from evaluation.analysis.answers import Approval
+from evaluation.analysis.criteria import CriteriaResults, CriterionAgreement
 from evaluation.analysis.error_spans import SEVERITIES, ErrorResults
 from evaluation.analysis.items import DimensionItems, Grades, HumanBound, ItemMeans, Label
 from evaluation.analysis.reference_ratings import ReferenceRatings
@@ -57,6 +58,9 @@ def items_section(frame: StudyFrame, items: StudyItems) -> Section:
     section.lead.append(_raters_sentence(items.means))
     titles = {dimension.key: dimension for dimension in frame.all_dimensions}
     section.lead.append(_bound_sentence(items.means.dimensions[0].bound))
+    if items.criteria is not None:
+        section.lead.append(_criteria_sentence(items.criteria.overall))
+        section.tables.append(_criteria_table(items.criteria))
     if items.grades is not None:
         section.lead.append(_ties_sentence(items.grades))
         section.tables.append(_labels_table(items.grades, frame.bots))
@@ -88,6 +92,42 @@ def _errors_table(errors: ErrorResults, frame: StudyFrame) -> NamedTable:
             "Average number of errors per rating of a reply, by severity. The score is minus the sum of the error "
             "weights (MQM); per 100 words it is a ratio of sums. 90 % intervals over raters and replies."
         ),
+    )
+
+
+def _criteria_sentence(overall: CriterionAgreement) -> str:
+    agreement = f"Agreement of people on all criteria: Gwet’s AC1 = {_format_agreement(overall.gwet)}."
+    if overall.differing is None:
+        return f"{agreement} No reply has been checked by two people."
+    return f"{agreement} Two people give different answers to {percent(overall.differing)} of a reply’s criteria."
+
+
+def _criteria_table(results: CriteriaResults) -> NamedTable:
+    shown = results.criteria[:MOST_ITEMS]
+    note = ""
+    if len(shown) < len(results.criteria):
+        note = (
+            f"The {len(shown)} criteria with most disagreement, of {len(results.criteria):,}. The exported table "
+            "criterion_ticks has all ticks."
+        )
+    return declared_table(
+        "criteria",
+        "Agreement on each criterion",
+        shown,
+        ("Criterion", lambda row: Cell(row.text)),
+        ("Points", lambda row: Cell(f"{row.points:+d}")),
+        ("Items", lambda row: count_cell(row.n_items)),
+        ("Raters", lambda row: count_cell(row.n_raters)),
+        (("Ticked", percent(RATING_LEVEL)), lambda row: mean_cells(row.met, shares=True)),
+        ("Two people differ", lambda row: share_cell(row.differing, 2, "no item has two raters")),
+        (("Gwet’s AC1", "95 %"), lambda row: mean_cells(row.gwet, attribute="value", shares=True)),
+        (("Krippendorff’s α", "95 %"), lambda row: mean_cells(row.alpha, attribute="value", shares=True)),
+        method=(
+            "Criteria on which people disagree most come first. Items that share a criterion, with the same words and "
+            "points, are analysed together. 90 % intervals of shares are over raters and items; 95 % intervals of "
+            "agreement are over items, by the jackknife."
+        ),
+        note=note,
     )
 
 

@@ -262,6 +262,9 @@ class Item(TimeStamped):
     panel = models.JSONField(
         default=dict, blank=True, help_text=_("Shown next to the item: {persona: [lines], emotion, topic}")
     )
+    criteria = models.JSONField(
+        default=list, blank=True, help_text=_("[{text, points}]: statements to tick about the reply.")
+    )
     purpose = models.CharField(max_length=10, choices=Purpose, blank=True, default="")
     expected = models.JSONField(
         default=dict, blank=True, help_text=_("Only for a check or a gold item: {question: [answers that pass]}")

@@ -30,10 +30,11 @@ the study's values (`questions` before a task, `after` it), and the steps `quest
   judged (`webapp/participant/templates/participant/judge/<name>.html`) and the sheet that asks the questions, reads
   the answers and answers them for scripted participants (`webapp/participant/question_forms/`). Progress, missing
   answers, Back and Next, storing and changing answers are the step's own and the same for all.
-- `needs_reference`: whether only items with a scored reference are given.
+- `needs_reference`: whether only items with a scored reference are given; `needs_criteria`: with criteria of their own.
 - `has_one_item`: whether its studies have one item that stands for the question itself, and need no others.
 - `results`: what is made of its ratings beside means and agreement: `grades` (the majority's), `reference` (what was
-  said beside the known replies), `approval` (shares of what was chosen), `errors` (errors marked in replies).
+  said beside the known replies), `approval` (shares of what was chosen), `errors` (errors marked in replies),
+  `criteria` (agreement on each criterion).
 - `needs_checks`: whether a study must have attention checks before it opens.
 - `asks`, `scale`, `n_asked`, `n_more_asked`: the questions that a new study begins with, where those about a chat do
   not fit, the one scale that its sheet has, how many scales there can be, and how many questions its sheet adds.
@@ -349,6 +350,7 @@ class StudyProtocol(Protocol):
     has_sequences: bool = False
     needs_checks: bool = False
     needs_reference: bool = False
+    needs_criteria: bool = False
     has_one_item: bool = False
     order: ReplyOrder | None = None
     extra_answers: tuple[ExtraAnswer, ...] = ()

@@ -117,6 +117,7 @@ _COLUMNS = (
     ExportColumn("reference_score", "number", "Earlier rating of the reference reply."),
     ExportColumn("task", "text", "Kind of dialogue that the item comes from."),
     ExportColumn("panel", "json", "Context shown with the item: persona, emotion, topic."),
+    ExportColumn("criteria", "json", "Criteria of the item in order, each with text and points."),
     ExportColumn("code", "text", "Code of the item in the table for_raters."),
     ExportColumn("reply_codes", "json", "Codes of its replies in that table, in the order used here."),
 )
@@ -142,6 +143,7 @@ class ItemsTable:
                 item.reference_score,
                 item.task,
                 item.panel,
+                item.criteria,
                 item_code(study, item.key),
                 reply_codes(study, item.key, len(item.responses)),
             ]

@@ -16,6 +16,7 @@ from webapp.ratings.models import Rating
 from webapp.search.index_statistics import conversation_totals
 from webapp.studies.models import Dimension, Item, Outcome, Slot, Study, Task
 from webapp.studies.protocols.base import get_protocol
+from webapp.studies.protocols.criteria import CRITERIA
 from webapp.studies.questions import Question
 from webapp.studies.recruitment.completion import completion_now
 from webapp.studies.reply_marks import SPANS, STEPS
@@ -249,6 +250,42 @@ class StepLabelsTable:
             for step, ticked in enumerate(rating.other_answers.get(STEPS, ())):
                 for label in version.values.step_marking.step_labels:
                     yield [*reply_cells, step, label, int(label in ticked)]
+
+
+_TICK_COLUMNS = (
+    ExportColumn("item", "text", "Name of the item, as in the table items."),
+    ExportColumn("bot", "text", "Model that gave the reply."),
+    *STUDY_COLUMNS,
+    ExportColumn("rating", "integer", "Number of the rating, as in the table ratings."),
+    ExportColumn("rater", "text", "Random id of the rater.", is_person=True),
+    ExportColumn("criterion", "integer", "Number of the criterion in the item, from 0."),
+    ExportColumn("text", "text", "Statement of the criterion."),
+    ExportColumn("points", "integer", "Points of a reply that meets the criterion; negative for a fault."),
+    ExportColumn("met", "integer", "1: the rater ticked the criterion; 0: not."),
+)
+
+
+@register_exporter
+class CriterionTicksTable:
+    name = packaged = "criterion_ticks"
+    title = "Ticked criteria"
+    description = "One row per rating and criterion of its item: 1 if the rater ticked it, otherwise 0."
+
+    def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
+        return _TICK_COLUMNS
+
+    def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
+        if not get_protocol(study).needs_criteria:
+            return
+        ratings = _included(study, options).filter(item__isnull=False).select_related("item", "participant")
+        for rating in ratings.order_by("id").iterator(chunk_size=CHUNK):
+            item, person = rating.item, rating.participant
+            assert item is not None, "found by its item"
+            rater, is_synthetic = rater_of(rating.rater, rating.participant_id), bool(person and person.is_synthetic)
+            rating_cells = (item.key, _models(item), study.key, is_synthetic, rating.pk, rater)
+            ticks = rating.other_answers.get(CRITERIA, ())  # none from before a change of protocol
+            for n, (criterion, tick) in enumerate(zip(item.criteria, ticks, strict=False)):
+                yield [*rating_cells, n, criterion["text"], criterion["points"], tick]
 
 
 def _of_replies(study: Study, options: ExportOptions) -> Iterator[tuple[Rating, Turn, tuple[Any, ...]]]:

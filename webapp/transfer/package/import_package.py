@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from django.db import transaction
 
@@ -31,6 +31,7 @@ from webapp.core.column_bounds import check_rows
 from webapp.core.errors import Refused
 from webapp.studies.models import Study, StudyVersion
 from webapp.studies.protocols.base import protocols
+from webapp.studies.protocols.criteria import CRITERIA
 from webapp.studies.questions import BETWEEN_CHOICES, Option, Question
 from webapp.studies.reply_marks import SPANS, STEPS
 from webapp.studies.rubrics import post_task_questions
@@ -327,6 +328,8 @@ class _Reading:
         }
         if row.get(SPANS):
             other_answers[SPANS] = [asdict(ErrorSpan(**span)) for span in json.loads(row[SPANS])]
+        if row.get(CRITERIA) and CRITERIA not in self.codebook.after:
+            other_answers[CRITERIA] = values_read(list[Literal[0, 1]], json.loads(row[CRITERIA]), path=CRITERIA)
         if row.get(STEPS):
             other_answers[STEPS] = values_read(list[list[Option]], json.loads(row[STEPS]), path=STEPS)
         return ReadRating(

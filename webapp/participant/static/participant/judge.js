@@ -76,7 +76,8 @@ const score = document.querySelector("input[name=reference_score]:checked");
 if (score && score.value !== note.dataset.known) {
   note.closest(".known-score").querySelector("details").open = true;
 }
-if (marking) {
+const marked = byId("c-marked");
+if (marked) {
   const isWide = window.matchMedia("(min-width: 700px)").matches;
-  byId("c-marked").scrollIntoView({ block: isWide ? "nearest" : "center" });
+  marked.scrollIntoView({ block: isWide ? "nearest" : "center" });
 }
