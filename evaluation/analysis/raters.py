@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.analysis.agreement import RaterAgreement, rater_agreement
+from evaluation.analysis.label_quality import LabelQuality, label_quality
 from evaluation.data.ratings import Ratings
 from evaluation.data.result_tables import (
     IN_TERMINAL,
@@ -165,11 +166,12 @@ class Screening:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class RaterAnalysis:
-    """Analysis of a study's raters: agreement, their own scales, and screening."""
+    """Analysis of a study's raters: agreement, their own scales, screening, and labels of questions that have them."""
 
     agreement: RaterAgreement
     own_scales: OwnScales
     screening: Screening
+    labels: tuple[LabelQuality, ...] = ()
 
     def to_json(self, *, names: bool = False) -> dict[str, Any]:
         """Return plain values; undefined is null, with a reason.
@@ -181,11 +183,17 @@ class RaterAnalysis:
         screening["n_flagged"] = len(self.screening.flagged)
         if not names:
             del screening["flagged"]
-        return {"agreement": self.agreement.to_json(), "own_scales": to_plain(self.own_scales), "screening": screening}
+        return {
+            "agreement": self.agreement.to_json(),
+            "own_scales": to_plain(self.own_scales),
+            "screening": screening,
+            "labels": [labels.to_json(names=names) for labels in self.labels],
+        }
 
     def summary(self) -> str:
         """Return tables for a terminal."""
-        return "\n\n".join([self.agreement.summary(), self.own_scales.summary(), self.screening.summary()])
+        labels = [labels.summary() for labels in self.labels]
+        return "\n\n".join([self.agreement.summary(), self.own_scales.summary(), self.screening.summary(), *labels])
 
     def __repr__(self) -> str:
         return self.summary()
@@ -194,7 +202,7 @@ class RaterAnalysis:
 def analyse_raters(
     ratings: Ratings, *, seconds: Mapping[str, float] | None = None, turned: Collection[str] = ()
 ) -> RaterAnalysis:
-    """Return rater agreement, own scales and screening.
+    """Return rater agreement, own scales, screening, and inferred labels.
 
     Args:
         seconds: duration of each conversation, if known.
@@ -204,7 +212,9 @@ def analyse_raters(
     Raises:
         ValueError: if the ratings have no question.
     """
-    return RaterAnalysis(rater_agreement(ratings), own_scales(ratings), screening(ratings, seconds or {}, turned))
+    return RaterAnalysis(
+        rater_agreement(ratings), own_scales(ratings), screening(ratings, seconds or {}, turned), label_quality(ratings)
+    )
 
 
 def own_scales(ratings: Ratings) -> OwnScales:

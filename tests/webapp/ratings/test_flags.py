@@ -41,7 +41,7 @@ def words(name: str, work: StudyWork) -> dict[int, str]:
 
 def test_every_kind_has_words_and_a_name_of_its_own() -> None:
     assert flag_kinds.names() == [
-        *("fast", "inconsistent", "machine", "missed_check", "missed_gold", "pasted", "repeated"),
+        *("fast", "inaccurate_labels", "inconsistent", "machine", "missed_check", "missed_gold", "pasted", "repeated"),
         *("same_answer", "short", "translated"),
     ]
     assert all(kind.title and kind.rule and kind.reasons for kind in flag_kinds)

@@ -6,6 +6,7 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from django.core.management import call_command
 from django.db import connection
@@ -23,6 +24,7 @@ from tests.builders import (
     make_conversation,
     make_pairwise,
     make_participant,
+    make_participants,
     make_rating,
     make_staff,
     make_study,
@@ -40,6 +42,7 @@ from webapp.jobs.services.fits import fit_create, metric_run_create
 from webapp.ratings.flag_selectors import left_out_counts
 from webapp.ratings.flag_store.models import FlagState, TaskFlag
 from webapp.ratings.flags.base import flag_kinds
+from webapp.ratings.models import Rating
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.selectors import study_ratings
 from webapp.ratings.services import comparison_submit, flags_make, rating_add
@@ -362,3 +365,49 @@ def test_of_an_arena_what_repeats_either_reply_is_copied() -> None:
     flags_make(study=study)
     flag = TaskFlag.objects.get(name="pasted")
     assert flag.figures == {"pasted": 0, "copied": 2, "messages": 4}
+
+
+def test_raters_with_inaccurate_labels_are_flagged_listed_and_left_out_on_request() -> None:
+    study = make_annotated("labels", n_items=100)
+    Dimension.objects.filter(rubric=study.version.rubric, key="quality").update(low=0, high=1)
+    people = make_participants(study, 6)
+    now = timezone.now()
+    tasks = Task.objects.bulk_create(
+        Task(
+            participant=person,
+            version=study.version,
+            kind="annotate",
+            state=Task.State.COMPLETED,
+            outcome="rated",
+            completion_code=f"code{number}",
+            ended_at=now,
+        )
+        for number, person in enumerate(people)
+    )
+    rng = np.random.default_rng(0)
+    Rating.objects.bulk_create(
+        Rating(
+            task=task,
+            participant=task.participant,
+            item=item,
+            rubric=study.version.rubric,
+            answers={"quality": int((number % 2) ^ (rng.random() < (0.5 if task is tasks[0] else 0.05)))},
+            submitted_at=now,
+        )
+        for task in tasks
+        for number, item in enumerate(study.items.order_by("pk"))
+    )
+    state = flags_make(study=study)
+    [flag] = TaskFlag.objects.filter(name="inaccurate_labels")
+    assert (flag.participant, state.get_kind_results("inaccurate_labels")["of"]) == (people[0], 6)
+    explained = flag_kinds.get("inaccurate_labels").explain(flag.figures, {})
+    assert explained.startswith("Accuracy of 100 labels of “quality”: .5")
+    reader = signed_in(Right.READ)
+    address = reverse("dashboard:study_why", args=[study.key])
+    reader.get(address, {"part": "raters"})
+    run_job(Job.objects.get(payload__part="raters"))
+    page = reader.get(address, {"part": "raters"}).content.decode()
+    assert "1 of 6 raters gave inaccurate labels. No result excludes them." in " ".join(page.split())
+    assert reverse("dashboard:study_person", args=[study.key, people[0].pk]) in page
+    assert len(study_ratings(study)) == 600
+    assert len(study_ratings(study, without=("inaccurate_labels",))) == 500

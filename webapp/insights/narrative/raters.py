@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+
+from django.urls import reverse
 
 from evaluation.analysis.agreement import AgreementCoefficient, RaterAgreement
 from evaluation.analysis.answers import DimensionAnswers
+from evaluation.analysis.label_quality import LabelQuality, LabelRater
 from evaluation.analysis.raters import OwnScales, RaterAnalysis, Screening
 from evaluation.data.ratings import RatingDimension
-from evaluation.data.result_tables import Cell, NamedTable, count_cell, declared_table
-from evaluation.number_format import figure, share, span
+from evaluation.data.result_tables import Cell, NamedTable, count_cell, declared_table, number_cell, share_cell
+from evaluation.number_format import figure, percent, pluralise, share, span
+from evaluation.stats.constants import RATING_LEVEL
 from evaluation.stats.rater_filters import RaterVerdict
 from webapp.insights.charts.distributions import answers_figure
 from webapp.insights.narrative import phrases
@@ -37,6 +41,7 @@ def raters_section(frame: StudyFrame, analysis: RaterAnalysis, *, names: bool = 
     section = Section("raters", "Raters")
     section.lead.extend(agreement_sentences(frame, analysis.agreement))
     section.tables.append(agreement_table(frame, analysis.agreement))
+    _add_labels(section, frame, analysis.labels, names=names)
     if analysis.own_scales.reason is not None:
         section.missing.append(f"Scores on each rater’s own scale: {reason_text(analysis.own_scales.reason)}.")
     else:
@@ -51,6 +56,86 @@ def raters_section(frame: StudyFrame, analysis: RaterAnalysis, *, names: bool = 
     if analysis.screening.flagged and names:
         section.tables.append(_flagged(frame, analysis.screening.flagged))
     return section
+
+
+LOW_TITLES = {"below_others": "less accurate than the others", "at_chance": "not better than chance"}
+
+
+def _add_labels(section: Section, frame: StudyFrame, questions: Sequence[LabelQuality], *, names: bool) -> None:
+    """Add inferred labels next to the majority, and the raters to look at."""
+    titles = {dimension.key: dimension for dimension in frame.all_dimensions}
+    fitted = [labels for labels in questions if labels.reason is None]
+    section.missing += [
+        f"Inferred labels of {titles[labels.dimension].title}: {reason_text(labels.reason)}."
+        for labels in questions
+        if labels.reason is not None
+    ]
+    for labels in fitted:
+        n_low = len(labels.low_raters)
+        section.lead.append(
+            f"The inferred labels of {titles[labels.dimension].title} differ from the majority on {labels.n_differ:,} "
+            f"of {phrases.items_text(labels.n_items)}; {labels.n_ties:,} more have no majority. "
+            f"{n_low:,} of {phrases.raters_text(len(labels.raters))} gave inaccurate labels. No result excludes them."
+        )
+    if not fitted:
+        return
+    section.tables.append(_inferred_table(fitted, titles))
+    low = [(labels, rater) for labels in fitted for rater in labels.low_raters]
+    if low and names:
+        section.tables.append(_low_table(frame, low, titles))
+
+
+def _inferred_table(questions: Sequence[LabelQuality], titles: Mapping[str, RatingDimension]) -> NamedTable:
+    rows = [(labels, k) for labels in questions for k in range(len(labels.labels))]
+    n_single, n_unnamed = (sum(getattr(q, name) for q in questions) for name in ("n_single", "n_unnamed"))
+    return declared_table(
+        "inferred_labels",
+        "Labels by majority and inferred from all raters",
+        rows,
+        ("Question", lambda row: Cell(titles[row[0].dimension].title)),
+        ("Label", lambda row: number_cell(row[0].labels[row[1]], 0)),
+        ("Majority", lambda row: share_cell(row[0].votes[row[1]])),
+        (("Inferred", percent(RATING_LEVEL)), lambda row: mean_cells(row[0].prior[row[1]], shares=True)),
+        method=(
+            "Inferred by the model of Dawid and Skene (1979), in which each rater makes each error with a probability "
+            "of their own. Intervals resample items."
+        ),
+        note=(
+            f"Not used: {phrases.items_text(n_single)} with fewer than two named raters, and "
+            f"{pluralise(n_unnamed, 'label')} without a rater. Majorities without items that have none."
+            + ("" if all(labels.is_converged for labels in questions) else " The fit did not converge.")
+        ),
+    )
+
+
+def _low_table(
+    frame: StudyFrame, low: Sequence[tuple[LabelQuality, LabelRater]], titles: Mapping[str, RatingDimension]
+) -> NamedTable:
+    def rater_cell(rater: str) -> Cell:
+        is_here = not frame.study.is_imported
+        return Cell(rater[:8], reverse("dashboard:study_person", args=[frame.study.key, rater]) if is_here else "")
+
+    return declared_table(
+        "low_raters",
+        "Raters with inaccurate labels",
+        low,
+        ("Rater", lambda row: rater_cell(row[1].rater)),
+        ("Question", lambda row: Cell(titles[row[0].dimension].title)),
+        ("Labels", lambda row: count_cell(row[1].accuracy.n)),
+        (("Accuracy", percent(RATING_LEVEL)), lambda row: mean_cells(row[1].accuracy, shares=True)),
+        (("Other raters", percent(RATING_LEVEL)), lambda row: mean_cells(row[1].others, shares=True)),
+        ("Chance", lambda row: share_cell(row[1].chance)),
+        ("Reason", lambda row: Cell(LOW_TITLES[row[1].low])),
+        method=(
+            "Accuracy: expected share of the rater’s labels that equal the inferred ones. Chance: the share if the "
+            "rater had given the same labels to random items."
+        ),
+        note=(
+            "Nobody is excluded. Raters who are right against all others are listed, too: read the labels first. To "
+            "compare results with and without these raters, exclude the flag “Inaccurate labels” at the top of this "
+            "page."
+        ),
+    )
 
 
 def _linked(table: NamedTable, frame: StudyFrame) -> NamedTable:

@@ -143,6 +143,11 @@ FRAGMENTS: dict[str, str] = {
     "no_strengths_found": "no optimum found",
     "nobody_chose": "no participant has made a choice yet",
     "nobody_named": "the data have no rater IDs",
+    "few_label_raters": "only {n} named raters labelled the same items as others; {needed} are needed",
+    "few_labelled_items": (
+        "only {n_items} items have labels by two named raters, and {n_single} have fewer; {needed} are needed"
+    ),
+    "few_own_labels": "fewer than {needed} labels",
     "no_rater_with": "no rater has {needed} ratings that differ",
     "unnamed_ratings": "{n_ratings} without a rater",
     "few_own_ratings": "{n} of the {needed} ratings needed",
