@@ -184,6 +184,7 @@ def fit_hybrid(
     metric_identities: Mapping[str, Any] | None = None,
     ratings: Ratings | None = None,
     study: str = "",
+    has_baselines: bool = True,
 ) -> HybridResult:
     """Fit leave-bot-out, predict, and compare with the human ratings.
 
@@ -203,6 +204,7 @@ def fit_hybrid(
         ratings: individual ratings, used by `strong` for rater effects and rating noise, and to find significantly
             different bots. Without them, each conversation counts as one rating.
         study: key of the study, stored with the fit. Applied to another study, the fit gives only ranks.
+        has_baselines: False to skip trivial predictors and significantly different pairs, a third of the work.
 
     Raises:
         HybridError: fewer than three bots with usable ratings, too few conversations, unknown preset or
@@ -249,13 +251,15 @@ def fit_hybrid(
         design,
         adjusted=adjusted,
         means=None if fit.means is None else fit.means.all_bots,
-        significant=significant_pairs(human, targets, ratings),
+        significant=significant_pairs(human, targets, ratings) if has_baselines else SignificantPairs(),
         dimensions=(*targets, *other_dimensions),
         groups=labels,
     )
     baselines = Baselines(
-        human=baselines_of(target, groups, intercept, seed),
-        selfplay={} if played is None else baselines_of(target, groups, intercept, seed, selfplay=played),
+        human=baselines_of(target, groups, intercept, seed) if has_baselines else {},
+        selfplay={}
+        if played is None or not has_baselines
+        else baselines_of(target, groups, intercept, seed, selfplay=played),
         rivals=lambda selfplay_design: rival_folds(target, fit.means, groups, selfplay_design),
     )
     result = assess(fit, human_data, played, baselines, seed=seed, null=null)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from chatbots.registry import Registry
 from evaluation.data.ratings import Ratings
 from evaluation.findings import Reason
+from evaluation.simulation.realism.verdict import MAIN_FIT
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,14 +30,17 @@ class ReplacementData:
 
     Attributes:
         ratings: ratings of people.
-        chats: one row per chat with people, rated or not: `conversation`, `bot` and metric columns.
+        chats: one row per chat with people, rated or not: `conversation`, `bot` and metric columns. If people rate
+            single replies, these are the rows, with their `context` (`replies.reply_table`).
         selfplay: the same for self-play of the bots; None without any.
         simulated: the same by simulated participant.
         within: simulated participants whose turns replace people's within stored chats.
         judges: scores by title of the judge and conversation.
+        metrics: scores of single replies by title of the metric.
         imported: scores from elsewhere by name and conversation.
         imported_bots: scores from elsewhere by name and bot.
         built_on: conversations that a candidate was built on, by its name; they do not test it.
+        unknown_origins: reasons why it is not known what a candidate was built on, by its name; it is not tested.
     """
 
     ratings: Ratings
@@ -45,13 +49,34 @@ class ReplacementData:
     simulated: Mapping[str, pd.DataFrame] = field(default_factory=dict)
     within: frozenset[str] = frozenset()
     judges: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    metrics: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     imported: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     imported_bots: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     built_on: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    unknown_origins: Mapping[str, Reason] = field(default_factory=dict)
 
-    def score_chats(self, scores: Mapping[str, float], by: str = "conversation") -> pd.DataFrame:
-        """Return the chats with a column of scores, found by conversation or bot."""
-        return self.chats.assign(**{SCORE: self.chats[by].astype(str).map(dict(scores)).astype(float)})
+    @property
+    def rates_replies(self) -> bool:
+        """True if people rate single replies instead of chats."""
+        return "context" in self.chats
+
+    def make_candidate(
+        self, kind: str, name: str, title: str, scores: Mapping[str, float], by: str = "conversation"
+    ) -> ReplacementCandidate:
+        """Return the candidate with these scores, given by conversation or by bot."""
+        scored = self.chats.assign(**{SCORE: self.chats[by].astype(str).map(dict(scores)).astype(float)})
+        return ReplacementCandidate(
+            kind,
+            name,
+            title,
+            # A score per bot does not vary within bots, so a Gaussian process has no unit for it.
+            MAIN_FIT if by == "conversation" else "paper",
+            (SCORE,),
+            scored,
+            scores_chats=by == "conversation",
+            built_on=self.built_on.get(name, frozenset()),
+            reason=self.unknown_origins.get(name),
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +92,7 @@ class ReplacementCandidate:
         elsewhere: chats without people, with the features, from which bots are predicted instead.
         is_own_turns: True if it reads the bots' own turns only, so that these are no rival.
         scores_chats: False for a single score per bot, which says nothing about single chats.
-        built_on: conversations that it was built on.
+        built_on: conversations that it was built on, with people or without.
         reason: reason why it cannot be tested; None if it can.
     """
 
@@ -87,7 +112,12 @@ class ReplacementCandidate:
         """Return the candidate without the chats that it was built on."""
         if not self.built_on:
             return self
-        return replace(self, chats=self.chats[~self.chats["conversation"].astype(str).isin(self.built_on)])
+
+        def without(table: pd.DataFrame) -> pd.DataFrame:
+            return table[~table["conversation"].astype(str).isin(self.built_on)]
+
+        elsewhere = None if self.elsewhere is None else without(self.elsewhere)
+        return replace(self, chats=without(self.chats), elsewhere=elsewhere)
 
 
 class CandidateKind(Protocol):
@@ -97,11 +127,13 @@ class CandidateKind(Protocol):
         name: stored with results; never rename one.
         title: heading of its candidates.
         absent: what to do to get a candidate of this kind, as a sentence.
+        rated: what people rate if there can be such a candidate: "chats", "replies", or both.
     """
 
     name: str
     title: str
     absent: str
+    rated: tuple[str, ...]
 
     def candidates(self, data: ReplacementData) -> Iterable[ReplacementCandidate]:
         """Return the candidates that the data contain."""

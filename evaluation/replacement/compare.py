@@ -20,16 +20,19 @@ from evaluation.hybrid.features import HybridError
 from evaluation.hybrid.fit import fit_hybrid
 from evaluation.hybrid.levels import predict_conversations
 from evaluation.hybrid.results import HybridResult
+from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import percent
 from evaluation.replacement.candidate import ReplacementCandidate, ReplacementData, candidate_kinds
 from evaluation.replacement.equality import NO_VALUES, compare_values, paired_differences, separate_differences
-from evaluation.replacement.ranking import BotPredictions, rank_bots
+from evaluation.replacement.ranking import BotPredictions, few_bots, rank_bots
 from evaluation.replacement.ratings_worth import SCORES_BOTS, SCORES_ELSEWHERE, worth_of_scores
+from evaluation.replacement.replies import FEW_CONTEXTS, FEWEST_FOLDS, contexts_of, fold_by_context
 from evaluation.replacement.result import (
     ALPHA,
     BotRanking,
     CandidateVerdict,
     Equality,
+    OwnTurns,
     RatingsWorth,
     ReplacementResult,
     Settlement,
@@ -55,6 +58,22 @@ class _Test:
     ratings: Ratings
     margin: float | None
     seed: int
+    n_bots: int
+
+    @property
+    def leaves_out_contexts(self) -> bool:
+        """True if predictions leave out contexts of replies, because there are too few bots."""
+        return self.data.rates_replies and self.n_bots < FEW_BOTS
+
+    def objects(self) -> np.ndarray:
+        """Return the (k,) rated chats, or the contexts of rated replies; ratings of one are not independent."""
+        names = self.ratings.conversation.astype(str)
+        return contexts_of(self.data.chats, names) if self.data.rates_replies else names
+
+    def units(self) -> np.ndarray:
+        """Return the (k,) resampling units: raters, or `objects` if raters are unnamed."""
+        unit = self.ratings.unit
+        return np.where(self.ratings.is_named, unit, self.objects()) if self.data.rates_replies else unit
 
     def rated(self, chats: pd.DataFrame) -> pd.DataFrame:
         """Return rated chats with the mean of each target, higher being better, and the participant."""
@@ -77,6 +96,8 @@ class _Test:
         lacking = [name for name in features if name not in chats or not chats[name].notna().any()]
         if lacking:
             return Reason("not_measured", f"not computed: {', '.join(lacking[:3])}", columns=lacking[:3])
+        if self.leaves_out_contexts and chats["bot"].nunique() < FEWEST_FOLDS:
+            return FEW_CONTEXTS
         try:
             return fit_hybrid(
                 self.rated(chats),
@@ -86,6 +107,7 @@ class _Test:
                 ratings=self.ratings,
                 selfplay=elsewhere,
                 seed=self.seed,
+                has_baselines=False,
             )
         except HybridError as error:
             return Reason("no_fit", str(error))
@@ -113,9 +135,11 @@ def compare_candidates(data: ReplacementData, *, margin: float | None = None, se
     bots = tuple(sorted(set(ratings.bot[np.isfinite(ratings.values())].tolist())))
     chats = data.chats[data.chats["bot"].astype(str).isin(bots)]
     data = replace(data, ratings=ratings, chats=chats)
-    test = _Test(data, ratings.headline, ratings, margin, seed)
-    own_turns, own_source = _own_turns(test)
-    candidates = [(kind, list(kind.candidates(data))) for kind in candidate_kinds]
+    test = _Test(data, ratings.headline, ratings, margin, seed, len(bots))
+    own_turns, own_source = (None, "replies") if test.leaves_out_contexts else _own_turns(test)
+    unit: Literal["chat", "reply"] = "reply" if data.rates_replies else "chat"
+    kinds = [kind for kind in candidate_kinds if ("replies" if data.rates_replies else "chats") in kind.rated]
+    candidates = [(kind, list(kind.candidates(data))) for kind in kinds]
     verdicts = [_judge(test, candidate, own_turns) for _kind, several in candidates for candidate in several]
     n_unrated = int((~chats["conversation"].astype(str).isin(ratings.conversation.astype(str))).sum())
     named = ratings.is_named
@@ -129,10 +153,11 @@ def compare_candidates(data: ReplacementData, *, margin: float | None = None, se
         candidates=tuple(_correct(verdicts)),
         absent=tuple(kind.name for kind, several in candidates if not several),
         own_turns=own_source,
+        unit=unit,
     )
 
 
-def _own_turns(test: _Test) -> tuple[dict[str, float] | None, Literal["selfplay", "chats", "unknown"]]:
+def _own_turns(test: _Test) -> tuple[dict[str, float] | None, OwnTurns]:
     """Return predictions from the bots' own turns: in self-play, or else in the chats with people."""
     kind = candidate_kinds.get("selfplay")
     for candidate in kind.candidates(test.data):
@@ -145,31 +170,45 @@ def _own_turns(test: _Test) -> tuple[dict[str, float] | None, Literal["selfplay"
     result = test.fit(MAIN_FIT, columns, test.data.chats, None) if columns else Reason("no_columns", "no columns")
     if isinstance(result, Reason):
         return None, "unknown"
-    return fold_predictions(result, test.rated(test.data.chats)), "chats"
+    return fold_predictions(result, test.rated(test.data.chats)), "replies" if test.data.rates_replies else "chats"
 
 
 def _judge(test: _Test, candidate: ReplacementCandidate, own_turns: dict[str, float] | None) -> CandidateVerdict:
     """Answer the three questions for one candidate."""
-    every = test.rated(candidate.chats)
+    every, elsewhere = test.rated(candidate.chats), candidate.elsewhere
     candidate = candidate.without_built_on()
+    if test.leaves_out_contexts:
+        candidate = replace(candidate, preset="paper", chats=fold_by_context(candidate.chats))
     rated = test.rated(candidate.chats)
     names: dict[str, Any] = {"kind": candidate.kind, "name": candidate.name, "title": candidate.title}
     columns = [name for name in candidate.features if name in rated]
     is_scored = rated[columns].notna().all(axis=1) if columns else np.zeros(len(rated), dtype=bool)
     names["share_scored"] = float(is_scored.mean()) if len(rated) else 0.0
     names["n_left_out"] = len(every) - len(rated)
+    if elsewhere is not None and candidate.elsewhere is not None:
+        names["n_left_out"] += len(elsewhere) - len(candidate.elsewhere)
     result: HybridResult | Reason = candidate.reason or test.fit(
         candidate.preset, candidate.features, candidate.chats, candidate.elsewhere
     )
     if isinstance(result, Reason):
-        settled_by = Settlement("metrics" if result.code == "not_measured" else "better_candidate")
+        settled_by = Settlement(
+            "metrics"
+            if result.code == "not_measured"
+            else "again"
+            if result in test.data.unknown_origins.values()
+            else "better_candidate"
+        )
         return CandidateVerdict(
             **names,
             ranking=BotRanking("not_known", reason=result, settled_by=settled_by),
             equality=Equality("not_known", reason=result, settled_by=settled_by),
             worth=RatingsWorth("not_known", reason=result, settled_by=settled_by),
         )
-    ranking = rank_bots(_predictions(result, candidate, rated), own_turns, is_own_turns=candidate.is_own_turns)
+    if test.leaves_out_contexts:
+        reason, settled_by = few_bots(test.n_bots), Settlement("bots", FEW_BOTS)
+        ranking = BotRanking("not_known", n_bots=test.n_bots, reason=reason, settled_by=settled_by)
+    else:
+        ranking = rank_bots(_predictions(result, candidate, rated), own_turns, is_own_turns=candidate.is_own_turns)
     verdict = CandidateVerdict(
         **names, ranking=ranking, equality=_equality(test, candidate, result), worth=_worth(test, candidate, result)
     )
@@ -212,18 +251,16 @@ def _require_scores(verdict: CandidateVerdict) -> CandidateVerdict:
 
 def _equality(test: _Test, candidate: ReplacementCandidate, result: HybridResult) -> Equality:
     ratings, fit = test.ratings, replace(result.fit, intercept="fold")
-    values, chats = ratings.values(), ratings.conversation.astype(str)
+    values, units, chats = ratings.values(), test.units(), test.objects()
     if candidate.elsewhere is None:
         scores = _scores_of(ratings, candidate, result)
-        return compare_values(
-            paired_differences(values, scores, ratings.bot, ratings.unit, chats, test.margin), test.margin
-        )
+        return compare_values(paired_differences(values, scores, ratings.bot, units, chats, test.margin), test.margin)
     table = candidate.elsewhere
     predicted, bots = predict_conversations(fit, table), table["bot"].astype(str).to_numpy()
     by_bot = {bot: predicted[bots == bot] for bot in fit.folds if (bots == bot).any()}
     if not by_bot:
         return Equality("not_known", reason=NO_VALUES, settled_by=Settlement("chats"))
-    differences = separate_differences(values, ratings.bot, ratings.unit, chats, by_bot, test.margin)
+    differences = separate_differences(values, ratings.bot, units, chats, by_bot, test.margin)
     return compare_values(differences, test.margin)
 
 
@@ -242,8 +279,10 @@ def _worth(test: _Test, candidate: ReplacementCandidate, result: HybridResult) -
         return RatingsWorth("not_known", n, reason=reason, settled_by=Settlement("chats"))
     chats = candidate.chats
     predicted = predict_conversations(replace(result.fit, intercept="fold"), chats)
-    names = chats["conversation"].astype(str).tolist(), chats["bot"].astype(str).tolist()
-    return worth_of_scores(ratings, _scores_of(ratings, candidate, result), *names, predicted)
+    bots = dict(zip(test.data.chats["conversation"].astype(str), test.data.chats["bot"].astype(str), strict=True))
+    names = chats["conversation"].astype(str).tolist()
+    scores = _scores_of(ratings, candidate, result)
+    return worth_of_scores(ratings, scores, names, [bots[name] for name in names], predicted, units=test.units())
 
 
 def _correct(verdicts: Sequence[CandidateVerdict]) -> list[CandidateVerdict]:
@@ -257,5 +296,7 @@ def _correct(verdicts: Sequence[CandidateVerdict]) -> list[CandidateVerdict]:
             answers = replace(getattr(corrected[k], question), p_corrected=p)
             if p <= ALPHA and answers.answer == "not_known":
                 answers = replace(answers, answer="yes", settled_by=None)
+            elif answers.answer == "not_known" and answers.settled_by is None:
+                answers = replace(answers, settled_by=Settlement("ratings"))  # only the correction prevents a yes
             corrected[k] = replace(corrected[k], **{question: answers})
     return corrected

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
 from chatbots.text import quote
-from evaluation.agreement.judges.gold import gold_of_chats
+from evaluation.agreement.held_out import seen_sets
+from evaluation.agreement.judges.gold import GoldSet, gold_of_chats, gold_of_replies
 from evaluation.agreement.judges.scoring import score_gold
+from evaluation.agreement.metric_agreement import JudgedReplies, judge, read_judgements
 from evaluation.data.ratings import Ratings
 from evaluation.data.study import Study, rated
 from evaluation.hybrid.features import LENGTHS
 from evaluation.hybrid.notebook import feature_table, metrics_with
+from evaluation.metrics.base import Metric
 from evaluation.metrics.judge import JudgeMetric
-from evaluation.metrics.registry import metric_get
+from evaluation.metrics.registry import metric_and_columns, metric_get
 from evaluation.replacement.candidate import ReplacementData
 from evaluation.replacement.compare import OWN_TURN_COLUMNS, compare_candidates
+from evaluation.replacement.replies import UNNAMED, reply_table
 from evaluation.replacement.result import ReplacementResult
 from evaluation.simulation.realism.prediction import FEATURES
 
@@ -24,13 +30,14 @@ Scores = Mapping[str, Mapping[str, float]]
 
 
 def can_replace(
-    study: Study,
+    study: Study | JudgedReplies | Path | str,
     *,
     target: str | Sequence[str] | None = None,
     margin: float | None = None,
     selfplay: Study | None = None,
     simulated: Study | Sequence[Study] = (),
     judges: Sequence[JudgeMetric | str] = (),
+    metrics: Sequence[Metric | str] = (),
     scores: Scores | None = None,
     bot_scores: Scores | None = None,
     built_on: Mapping[str, Collection[str]] | None = None,
@@ -41,12 +48,15 @@ def can_replace(
     Required metrics are computed, and judges score every chat.
 
     Args:
+        study: a study whose participants rated chats; or rated single replies or their file, which have neither
+            self-play nor simulated participants.
         target: question, or several for their mean; None: the question that bots are ranked by.
         margin: largest difference from people's values that does not matter, in points; None: a tenth of the scale, if
             known.
         selfplay: self-play of the bots.
         simulated: chats of simulated participants, each the output of `confab.simulate`.
         judges: judges, or their names in `metrics.yaml`.
+        metrics: metrics of single replies, or their names. Replies of sets that a metric was developed on are left out.
         scores, bot_scores: scores from elsewhere by name and conversation, or by name and bot.
         built_on: conversations that a judge or score was built on, by its title or name; they do not test it.
         seed: seed of the permutations.
@@ -55,12 +65,22 @@ def can_replace(
         ValueError: there are no ratings, the margin is not above 0, a name is not a judge, or scores are of
             conversations or bots that the study does not have.
     """
+    if not isinstance(study, Study):
+        if selfplay is not None or simulated:
+            raise ValueError("single replies have neither self-play nor simulated participants")
+        question = target if isinstance(target, str) else next(iter(target or ()), "")
+        replies = _reply_data(read_judgements(study), question, judges, metrics)
+        _check_known(scores or {}, set(replies.chats["conversation"]), "reply")
+        _check_known(bot_scores or {}, set(replies.chats["bot"]), "bot")
+        built = {**replies.built_on, **{name: frozenset(keys) for name, keys in (built_on or {}).items()}}
+        replies = replace(replies, imported=scores or {}, imported_bots=bot_scores or {}, built_on=built)
+        return compare_candidates(replies, margin=margin, seed=seed)
     ratings = rated(study)
     if target is not None:
         ratings = ratings.only(target)
-    metrics = metrics_with([*FEATURES, *OWN_TURN_COLUMNS, *LENGTHS])
+    features = metrics_with([*FEATURES, *OWN_TURN_COLUMNS, *LENGTHS])
     simulations = [simulated] if isinstance(simulated, Study) else list(simulated)
-    chats = feature_table(study, metrics)
+    chats = feature_table(study, features)
     people = {dialogue.conversation.id: dialogue.get_person() or None for dialogue in study.dialogues}
     chats = chats.assign(participant=chats["conversation"].map(people))
     names = set(chats["conversation"].astype(str))
@@ -69,8 +89,8 @@ def can_replace(
     data = ReplacementData(
         ratings=ratings,
         chats=chats,
-        selfplay=None if selfplay is None else feature_table(selfplay, metrics),
-        simulated={simulation.name: feature_table(simulation, metrics) for simulation in simulations},
+        selfplay=None if selfplay is None else feature_table(selfplay, features),
+        simulated={simulation.name: feature_table(simulation, features) for simulation in simulations},
         within=frozenset(simulation.name for simulation in simulations if _is_within(simulation, names)),
         judges=_judge_scores(study, ratings, judges),
         imported=scores or {},
@@ -86,16 +106,43 @@ def _is_within(simulation: Study, names: set[str]) -> bool:
     return 2 * shared > len(simulation)
 
 
+def _reply_data(
+    judged: JudgedReplies, question: str, judges: Sequence[JudgeMetric | str], metrics: Sequence[Metric | str]
+) -> ReplacementData:
+    """Return rated replies with their scores by judges and metrics.
+
+    The name of a reply is its key, followed by its model if it has one.
+    """
+    gold = gold_of_replies(judged, question)
+    ratings = gold.ratings()
+    ratings = replace(ratings, bot=np.array([bot or UNNAMED for bot in ratings.bot], dtype=object))
+    keys = {f"{item.key} {item.model}".strip(): item.source for item in judged.items}
+    scores, built_on = {}, {}
+    for name, agreement in judge(judged, metrics, target=gold.dimension.key).items():
+        if agreement.unavailable:
+            raise ValueError(f"{name} cannot be computed: {agreement.unavailable}")
+        values = zip(keys, agreement.oriented.tolist(), strict=True)
+        scores[name] = {key: value for key, value in values if np.isfinite(value)}
+        seen = seen_sets(metric_and_columns(name)[0]) or ()
+        built_on[name] = frozenset(key for key, source in keys.items() if source and source.startswith(seen))
+    return ReplacementData(
+        ratings, reply_table(gold), judges=_score_gold(gold, judges), metrics=scores, built_on=built_on
+    )
+
+
 def _judge_scores(study: Study, ratings: Ratings, judges: Sequence[JudgeMetric | str]) -> dict[str, dict[str, float]]:
     """Return the scores of every chat by each judge's title."""
+    if not judges:
+        return {}
+    bots = {dialogue.conversation: dialogue.bot for dialogue in study.dialogues}
+    return _score_gold(gold_of_chats(ratings, bots, name=study.name), judges)
+
+
+def _score_gold(gold: GoldSet, judges: Sequence[JudgeMetric | str]) -> dict[str, dict[str, float]]:
     metrics = [metric_get(judge) if isinstance(judge, str) else judge for judge in judges]
     others = [metric.name for metric in metrics if not isinstance(metric, JudgeMetric)]
     if others:
         raise ValueError(f"{others[0]} is not a metric of kind judge")
-    if not metrics:
-        return {}
-    bots = {dialogue.conversation: dialogue.bot for dialogue in study.dialogues}
-    gold = gold_of_chats(ratings, bots, name=study.name)
     scored = [score_gold(metric, gold, repeats=1) for metric in metrics if isinstance(metric, JudgeMetric)]
     return {
         judge.title: {

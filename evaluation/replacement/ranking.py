@@ -90,11 +90,15 @@ def rank_bots(predictions: BotPredictions, own_turns: Mapping[str, float] | None
     )
 
 
+def few_bots(n: int) -> Reason:
+    """Return the reason why the order of n bots cannot be tested."""
+    return Reason("few_bots_for_values", f"{pluralise(n, 'bot')}; {FEW_BOTS} are needed", n_bots=n, needed=FEW_BOTS)
+
+
 def _undefined(predictions: BotPredictions, ratios: Mapping[str, ErrorRatio], *, is_own_turns: bool) -> Reason | None:
     correlation = predictions.level.correlation
     if correlation.n < FEW_BOTS:
-        text = f"{pluralise(correlation.n, 'bot')}; {FEW_BOTS} are needed"
-        return Reason("few_bots_for_values", text, n_bots=correlation.n, needed=FEW_BOTS)
+        return few_bots(correlation.n)
     if correlation.r is None:
         return correlation.reason
     if not set(LENGTH_RIVALS) <= ratios.keys():

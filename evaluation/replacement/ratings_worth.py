@@ -32,7 +32,13 @@ SCORES_ELSEWHERE = Reason("scores_elsewhere", "it scores no chat that people rat
 
 
 def worth_of_scores(
-    ratings: Ratings, scores: np.ndarray, chats: Sequence[str], bots: Sequence[str], chat_scores: np.ndarray
+    ratings: Ratings,
+    scores: np.ndarray,
+    chats: Sequence[str],
+    bots: Sequence[str],
+    chat_scores: np.ndarray,
+    *,
+    units: np.ndarray | None = None,
 ) -> RatingsWorth:
     """Answer the question for scores of single chats, before correction over candidates.
 
@@ -40,8 +46,9 @@ def worth_of_scores(
         ratings: ratings of bots that are ranked.
         scores: (k,) values of the candidate for the rated chats, NaN if undefined.
         chats, bots, chat_scores: (c,) all chats with people, rated or not, with their bots and values.
+        units: (k,) resampling unit of each rating; None: as the ratings say.
     """
-    values = ratings.values()
+    values, units = ratings.values(), ratings.unit if units is None else units
     rated = np.isfinite(values)
     is_unrated = ~np.isin(np.asarray(chats, dtype=object).astype(str), ratings.conversation[rated].astype(str))
     n, n_unrated = int(rated.sum()), int((is_unrated & np.isfinite(chat_scores)).sum())
@@ -52,7 +59,7 @@ def worth_of_scores(
         reasons = [powered.reason for powered in means.bots.values() if powered.reason is not None]
         effective_reason = reasons[0] if effective is None and reasons else None
     known = rated & np.isfinite(scores)
-    estimate, error, df, reason = _log_ratio(values[known], scores[known], ratings.bot[known], ratings.unit[known])
+    estimate, error, df, reason = _log_ratio(values[known], scores[known], ratings.bot[known], units[known])
     fields: dict[str, Any] = {
         "n": n,
         "n_unrated": n_unrated,
@@ -70,7 +77,7 @@ def _answer(estimate: float, error: float, df: int, n_known: int, fields: dict[s
     half = float(stats.t.ppf(1 - ALPHA / 2, df)) * error
     low, high = (NEXT * (1 - exp(estimate + sign * half)) for sign in (1, -1))
     saved = Effect(NEXT * (1 - exp(estimate)), low, high)
-    p = float(stats.t.cdf(estimate / error, df))
+    p = float(2 * stats.t.sf(abs(estimate) / error, df))  # at most .05 exactly if the 95 % interval excludes 0
     settlement = None
     if high < 1:
         return RatingsWorth("no", saved=saved, p=p, **fields)

@@ -20,7 +20,9 @@ Standing = Literal["yes", "ranking", "not_known", "no"]
 """`yes`: it ranks bots as people do, and its values are within the margin; `ranking`: only the first is shown; `no`: it
 is shown that it does not rank bots as people do; `not_known`: none of these."""
 STANDINGS: dict[Standing, str] = {"yes": "yes", "ranking": "for ranking only", "not_known": "not known", "no": "no"}
-Settles = Literal["bots", "ratings", "better_candidate", "chats", "metrics", "margin", "selfplay", "nothing"]
+Settles = Literal["bots", "ratings", "better_candidate", "chats", "metrics", "margin", "selfplay", "again"]
+OwnTurns = Literal["selfplay", "chats", "replies", "unknown"]
+"""Source of the bots' own turns."""
 """Data that would settle an open question."""
 
 
@@ -29,7 +31,8 @@ class Settlement:
     """Data that would settle an open question.
 
     Attributes:
-        by: what is needed; `better_candidate`: more data of the same kind would not do.
+        by: what is needed; `better_candidate`: more data of the same kind would not do; `again`: new scores, made in a
+            known way.
         n: how many of it in all, if the results stay the same; None if unknown.
     """
 
@@ -126,7 +129,7 @@ class RatingsWorth:
         n: ratings so far; n_unrated: unrated chats with a score.
         effective: number of ratings without scores that would give the same variance.
         saved: ratings that could be left out of the next 100, if the candidate scores many unrated chats.
-        p: for the hypothesis that it saves nothing; p_corrected: the same, corrected over candidates.
+        p: two-sided, for the hypothesis that it saves nothing; p_corrected: the same, corrected over candidates.
     """
 
     answer: Answer
@@ -147,7 +150,7 @@ class CandidateVerdict:
 
     Attributes:
         share_scored: share of rated chats with a score.
-        n_left_out: rated chats left out because the candidate was built on them.
+        n_left_out: chats, with people or simulated, left out because the candidate was built on them.
     """
 
     kind: str
@@ -172,7 +175,7 @@ ALPHA = 0.05
 
 
 NO_CANDIDATE = "There is no candidate yet: no metric, judge or simulation of these bots has been computed."
-NOT_RATED_WHOLE = Reason("not_rated_whole", "participants of this study do not rate whole chats")
+NOT_RATED_ALONE = Reason("not_rated_whole", "participants of this study rate neither chats nor single replies")
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,6 +189,7 @@ class ReplacementResult:
         units: whose ratings are resampled.
         absent: kinds of candidates that the study has none of.
         notes: reasons why the question cannot be asked, by what is missing.
+        unit: object of each rating.
     """
 
     dimension: str
@@ -196,9 +200,10 @@ class ReplacementResult:
     units: Literal["raters", "conversations", "both"]
     candidates: tuple[CandidateVerdict, ...] = ()
     absent: tuple[str, ...] = ()
-    own_turns: Literal["selfplay", "chats", "unknown"] = "unknown"
+    own_turns: OwnTurns = "unknown"
     level: float = 1 - ALPHA
     notes: Mapping[str, Reason] = field(default_factory=dict)
+    unit: Literal["chat", "reply"] = "chat"
 
     def of_standing(self, standing: Standing) -> list[CandidateVerdict]:
         """Return the candidates of a standing, those that save most first."""

@@ -1,23 +1,30 @@
-"""How often `can_replace` errs, in simulated studies: `python -m tests.validation.replacement [N]`.
+"""How often `can_replace` errs, in simulated studies.
 
-`docs/research/replacement.md` has the table.
+`python -m tests.validation.replacement LOG N [BOTSxRATINGS …]`; `docs/research/replacement.md` has the table.
 """
 
+import json
 import sys
-from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy import stats
 
 from evaluation.data.ratings import Ratings
+from evaluation.number_format import share
 from evaluation.replacement.candidate import ReplacementData
 from evaluation.replacement.compare import compare_candidates
 from evaluation.replacement.result import ReplacementResult
 
 SPREAD, OF_CHAT, OF_RATER, NOISE = 0.6, 0.5, 0.4, 0.8
 """Standard deviations of bots' means, of chats, of raters and of single ratings, in points."""
-USELESS, PERFECT = "useless", "perfect"
+USELESS, BIASED, PERFECT = "useless", "biased", "perfect"
+JUDGES = (USELESS, BIASED, PERFECT)
+COLUMNS = ("yes", "ranking", "no")
 
 
 @dataclass(frozen=True)
@@ -30,13 +37,14 @@ class Cell:
     margin: float = 0.5
 
 
-CELLS = (Cell(6, 30), Cell(12, 30), Cell(12, 150))
+CELLS = (*(Cell(bots, rated) for rated in (30, 100) for bots in (3, 6, 12)), Cell(12, 400))
 
 
 def simulate_study(cell: Cell, seed: int) -> ReplacementData:
-    """Draw a study with two judges, and so with their panel.
+    """Draw a study with three judges, and so with their panel.
 
-    The useless judge sees noise, and the perfect one what an average rater would say.
+    The useless judge sees noise, and the perfect one what an average rater would say. The biased judge sees the same,
+    plus an error of its own for each bot that is as large as the bots' true differences.
     """
     rng = np.random.default_rng(seed)
     each = cell.rated + cell.unrated
@@ -57,7 +65,8 @@ def simulate_study(cell: Cell, seed: int) -> ReplacementData:
     )
     rated = chats.loc[is_rated, ["conversation", "bot"]]
     rated = rated.assign(rater=[f"r{number}" for number in rater[is_rated]], quality=np.clip(rating[is_rated], -2, 10))
-    scores = {USELESS: rng.normal(0, 1, n), PERFECT: 4 + quality}
+    useless = rng.normal(0, 1, n)
+    scores = {USELESS: useless, BIASED: 4 + quality + rng.normal(0, SPREAD, cell.bots)[bot], PERFECT: 4 + quality}
     return ReplacementData(
         Ratings.from_frame(rated, ["quality"], scale=(-2, 10)),
         chats,
@@ -72,29 +81,65 @@ def compare_cell(cell: Cell, seed: int) -> ReplacementResult:
     return compare_candidates(simulate_study(cell, seed), margin=cell.margin)
 
 
-def main(n: int) -> None:
-    """Print the shares of the answers by cell and judge."""
-    print("| bots | ratings per bot | judge | yes | for ranking only | no | values: yes | saves: yes | saved of 100 |")
-    print("|---|---|---|---|---|---|---|---|---|")
-    for cell in CELLS:
-        counts: dict[str, Counter[str]] = {name: Counter() for name in (USELESS, PERFECT)}
-        saved: dict[str, list[float]] = {name: [] for name in counts}
+def summarise_study(cell: Cell, seed: int) -> dict[str, Any]:
+    """Return the answers about each judge of one simulated study, as a line of the log."""
+    answers = {
+        verdict.name: {
+            "standing": verdict.standing,
+            "values": verdict.equality.answer == "yes",
+            "saves": verdict.worth.answer == "yes",
+            "saved": verdict.worth.saved.value or 0.0,
+        }
+        for verdict in compare_cell(cell, seed).candidates
+        if verdict.kind == "judge"
+    }
+    return {"bots": cell.bots, "rated": cell.rated, "seed": seed, "judges": answers}
+
+
+def exact_interval(n_hits: int, n: int) -> tuple[float, float]:
+    """Return the 95 % interval of a share (Clopper and Pearson 1934)."""
+    interval = stats.binomtest(n_hits, n).proportion_ci(0.95, method="exact")
+    return float(interval.low), float(interval.high)
+
+
+def print_table(studies: Sequence[Mapping[str, Any]]) -> None:
+    """Print shares of the answers, with Monte Carlo intervals, by cell and judge."""
+    print(
+        "| bots | ratings per bot | studies | judge | yes | for ranking only | no | values: yes | saves: yes | saved |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for bots, rated in sorted({(study["bots"], study["rated"]) for study in studies}):
+        of_cell = [study["judges"] for study in studies if (study["bots"], study["rated"]) == (bots, rated)]
+        for judge in JUDGES:
+            answers = [judges[judge] for judges in of_cell]
+            hits = {column: sum(answer["standing"] == column for answer in answers) for column in COLUMNS}
+            hits |= {column: sum(answer[column] for answer in answers) for column in ("values", "saves")}
+            shares = []
+            for n_hits in hits.values():
+                low, high = exact_interval(n_hits, len(answers))
+                shares.append(f"{share(n_hits / len(answers))} [{share(low)}, {share(high)}]")
+            saved = np.mean([answer["saved"] for answer in answers])
+            print(f"| {bots} | {rated} | {len(answers)} | {judge} | {' | '.join(shares)} | {saved:.0f} |")
+
+
+def main(log: Path, n: int, cells: Sequence[Cell]) -> None:
+    """Simulate the studies that the log lacks, a round of all cells at a time, and print the table.
+
+    Stopped at any time, it goes on from the log; 0 studies only print the table.
+    """
+    log.touch()
+    studies = [json.loads(line) for line in log.read_text().splitlines()]
+    done = {(study["bots"], study["rated"], study["seed"]) for study in studies}
+    with log.open("a") as lines:
         for seed in range(n):
-            for verdict in compare_cell(cell, seed).candidates:
-                if verdict.kind != "judge":
-                    continue
-                answers = counts[verdict.name]
-                answers[verdict.standing] += 1
-                answers["equal"] += verdict.equality.answer == "yes"
-                answers["worth"] += verdict.worth.answer == "yes"
-                saved[verdict.name].append(verdict.worth.saved.value or 0.0)
-        for name, answers in counts.items():
-            shares = [f"{answers[key] / n:.3f}" for key in ("yes", "ranking", "no", "equal", "worth")]
-            print(
-                f"| {cell.bots} | {cell.rated} | {name} | {' | '.join(shares)} | {np.mean(saved[name]):.0f} |",
-                flush=True,
-            )
+            for cell in cells:
+                if (cell.bots, cell.rated, seed) not in done:
+                    studies.append(summarise_study(cell, seed))
+                    lines.write(json.dumps(studies[-1]) + "\n")
+                    lines.flush()
+    print_table(studies)
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 200)
+    sizes = [map(int, size.split("x")) for size in sys.argv[3:]]
+    main(Path(sys.argv[1]), int(sys.argv[2]), [Cell(*size) for size in sizes] or CELLS)

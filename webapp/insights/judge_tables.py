@@ -89,7 +89,7 @@ def judge_cards(result: Row) -> list[JudgeCard]:
                 (
                     f"{judge['n']:,} scored",
                     f"per 1,000: {judge['seconds_per_1000']:,.0f} s",
-                    "price unknown" if judge["cost_per_1000"] is None else f"cost {judge['cost_per_1000']:,.2f}",
+                    "price unknown" if judge["cost_per_1000"] is None else _cost(judge),
                 )
             ),
         )
@@ -103,6 +103,11 @@ def _bar(label: str, estimate: Row, window: ScaleWindow, shade: tuple[float, flo
         return label, estimate.get("reason", ""), Markup("")
     text = f"{share(value)} {span(low, high, shares=True)}" if low is not None else share(value)
     return label, text, interval_cell(window, value, low, high, shade=shade)
+
+
+def _cost(judge: Row) -> str:
+    """Return the cost; the prices of bots have no currency in Confab."""
+    return f"cost {judge['cost_per_1000']:,.2f} in the currency of the bot’s prices"
 
 
 def judges_table(result: Row) -> NamedTable:
@@ -123,7 +128,10 @@ def judges_table(result: Row) -> NamedTable:
         (["Winning rate", "Advantage"], lambda judge: _of_test(judge["alternative_test"])),
         *(([title, f"{title}, 95 %"], _bias(name)) for name, title in BIASES.items()),
         (["Same on repetition", "Same, 95 %"], _consistency),
-        ("Cost per 1,000", lambda judge: number_cell(judge["cost_per_1000"], 2, "price unknown")),
+        (
+            "Cost per 1,000, currency of the bot’s prices",
+            lambda judge: number_cell(judge["cost_per_1000"], 2, "price unknown"),
+        ),
         ("Seconds per 1,000", lambda judge: number_cell(judge["seconds_per_1000"], 0)),
         ("Model", lambda judge: Cell(judge["model"])),
         ("Prompt", lambda judge: Cell(judge["prompt"][:8])),

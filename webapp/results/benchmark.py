@@ -44,13 +44,13 @@ from webapp.results.benchmark_data import (
     pairs_judged,
     pairs_refusal,
 )
+from webapp.results.fingerprint import BENCHMARK_KIND
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import get_protocol
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
-BENCHMARK_KIND = "benchmark"
 OF_FILES = (BENCHMARK_KIND, "explanation", "judges")
 """Kinds of jobs that uploaded files belong to."""
 RESULT_FORMAT = "2"

@@ -26,8 +26,8 @@ Reads = Literal["metrics", "runs", "candidates"]
 """Inputs of a result in addition to the ratings: metrics of rated chats; self-play and the hybrid fit; judges and
 simulated participants.
 """
-JUDGES_KIND = "judges"
-"""Name of the jobs that compare judges with people."""
+JUDGES_KIND, BENCHMARK_KIND = "judges", "benchmark"
+"""Names of the jobs that compare judges, and metrics of single replies, with people."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def data_state(
             ),
         ]
     if "candidates" in reads:
-        judged = Job.objects.filter(kind=JUDGES_KIND, study=study, state=State.DONE)
+        judged = Job.objects.filter(kind__in=(JUDGES_KIND, BENCHMARK_KIND), study=study, state=State.DONE)
         measured = MetricRun.objects.filter(run__study=study)
         parts += [jobs.aggregate(Count("pk"), Max("ended_at")) for jobs in (judged, study.simulations, measured)]
     digest = hashlib.sha256(canonical_json(_plain(parts)).encode()).hexdigest()[:16]

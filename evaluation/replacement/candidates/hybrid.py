@@ -15,6 +15,7 @@ class HybridCandidates:
     name = "hybrid"
     title = "Hybrid metric"
     absent = "Compute the metrics of the study."
+    rated = ("chats",)
 
     def candidates(self, data: ReplacementData) -> Iterable[ReplacementCandidate]:
         for preset in PRESETS.values():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 
-from evaluation.replacement.candidate import SCORE, ReplacementCandidate, ReplacementData, register_candidate
-from evaluation.simulation.realism.verdict import MAIN_FIT
+from evaluation.replacement.candidate import ReplacementCandidate, ReplacementData, register_candidate
 
 
 @register_candidate
@@ -17,18 +17,11 @@ class JudgeCandidates:
     name = "judge"
     title = "Judge"
     absent = "Compare a judge with the ratings of the study."
+    rated = ("chats", "replies")
 
     def candidates(self, data: ReplacementData) -> Iterable[ReplacementCandidate]:
         for judge, scores in data.judges.items():
-            yield ReplacementCandidate(
-                self.name,
-                judge,
-                f"Judge ({judge})",
-                MAIN_FIT,
-                (SCORE,),
-                data.score_chats(scores),
-                built_on=data.built_on.get(judge, frozenset()),
-            )
+            yield data.make_candidate(self.name, judge, f"Judge ({judge})", scores)
 
 
 @register_candidate
@@ -38,6 +31,7 @@ class PanelCandidates:
     name = "panel"
     title = "Panel of judges"
     absent = "Compare two or more judges with the ratings of the study."
+    rated = ("chats", "replies")
 
     def candidates(self, data: ReplacementData) -> Iterable[ReplacementCandidate]:
         if len(data.judges) < 2:
@@ -45,12 +39,7 @@ class PanelCandidates:
         panel = list(data.judges.values())
         common = set.intersection(*(set(scores) for scores in panel))
         scores = {chat: float(np.mean([judge[chat] for judge in panel])) for chat in common}
-        yield ReplacementCandidate(
-            self.name,
-            "mean",
-            f"Panel of {len(panel)} judges",
-            MAIN_FIT,
-            (SCORE,),
-            data.score_chats(scores),
-            built_on=frozenset().union(*(data.built_on.get(judge, frozenset()) for judge in data.judges)),
-        )
+        candidate = data.make_candidate(self.name, "mean", f"Panel of {len(panel)} judges", scores)
+        reasons = [data.unknown_origins[judge] for judge in data.judges if judge in data.unknown_origins]
+        built_on = frozenset[str]().union(*(data.built_on.get(judge, frozenset()) for judge in data.judges))
+        yield replace(candidate, built_on=built_on, reason=reasons[0] if reasons else None)

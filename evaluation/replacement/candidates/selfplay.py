@@ -16,6 +16,7 @@ class SelfPlayCandidates:
     name = "selfplay"
     title = "Self-play"
     absent = "Start a self-play run with the bots of the study."
+    rated = ("chats",)
 
     def candidates(self, data: ReplacementData) -> Iterable[ReplacementCandidate]:
         if data.selfplay is not None:

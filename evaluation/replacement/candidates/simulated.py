@@ -21,6 +21,7 @@ class SimulatedCandidates:
     name = "simulated"
     title = "Simulated participants"
     absent = "Simulate participants who chat with the bots of the study."
+    rated = ("chats",)
 
     def candidates(self, data: ReplacementData) -> Iterable[ReplacementCandidate]:
         for participant, chats in data.simulated.items():
@@ -32,5 +33,6 @@ class SimulatedCandidates:
                 preset_get(MAIN_FIT).features,
                 data.chats,
                 elsewhere=chats,
-                reason=WITHIN if participant in data.within else None,
+                built_on=data.built_on.get(participant, frozenset()),
+                reason=WITHIN if participant in data.within else data.unknown_origins.get(participant),
             )

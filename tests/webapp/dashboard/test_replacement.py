@@ -193,7 +193,7 @@ def test_without_ratings_or_whole_chats_the_page_says_what_is_missing(staff: Cli
     assertNotContains(page, "candidate card")
     with pytest.raises(CommandError, match="has no ratings yet, so nothing can be compared"):
         call_command("can_replace", "empty", stdout=io.StringIO())
-    assertContains(staff.get(address(make_annotated("items").key)), "Only for rated chats")
+    assertContains(staff.get(address(make_annotated("items").key)), "No ratings yet")
 
 
 def test_without_whole_chats_the_verdict_says_so(db: None) -> None:
@@ -201,4 +201,7 @@ def test_without_whole_chats_the_verdict_says_so(db: None) -> None:
     choose(study, *KEYS[:4])
     computed = compute_now(AnalysisKey(study, "replacement"), wait=lambda: None)
     assert computed is not None
-    assert computed.result.sentence == "There is no candidate: participants of this study do not rate whole chats."
+    assert (
+        computed.result.sentence
+        == "There is no candidate: participants of this study rate neither chats nor single replies."
+    )

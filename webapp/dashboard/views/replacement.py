@@ -9,6 +9,7 @@ from webapp.dashboard.navigation import read_view
 from webapp.dashboard.views.studies import analysis_key, shown_result, study_page
 from webapp.insights.narrative.replacement import candidate_cards, replacement_section
 from webapp.jobs.services.jobs import jobs_settle
+from webapp.results.replacement import rates_replies
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import get_protocol
 
@@ -31,5 +32,6 @@ def replacement(request: HttpRequest, study: Study) -> HttpResponse:
         verdict=None if frame is None else replacement_section(frame, result),
         candidates=[] if frame is None else candidate_cards(frame, result),
         is_rated_whole=get_protocol(study).rates_conversations,
+        rates_replies=rates_replies(study),
         n_simulated=study.simulations.count(),
     )

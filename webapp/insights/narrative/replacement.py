@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from evaluation.data.result_tables import Cell, NamedTable, count_cell, declared_table, linked, number_cell, share_cell
 from evaluation.hybrid.rivals import LENGTH_RIVALS
+from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import figure, percent, pluralise, share, span
 from evaluation.replacement.candidate import candidate_kinds
 from evaluation.replacement.ranking import OWN_TURNS
@@ -42,6 +43,7 @@ _OWN_TURNS = {
         "There is no self-play of all rated bots, so their own turns are those of the same chats: length, questions, "
         "sentiment, variety and repetition."
     ),
+    "replies": "The bots’ own turns are the replies themselves: their length, and whether they are questions.",
     "unknown": "Nothing is known about the bots’ own turns, so no candidate can be compared with them.",
 }
 _INTERVAL = "95 % interval"
@@ -167,10 +169,11 @@ def _settlement(settlement: Settlement | None, noun: str, suffix: str = "") -> s
     return {
         "bots": "More rated bots would settle it.",
         "ratings": "More ratings would settle it.",
-        "chats": "It must score the chats that people rated.",
+        "chats": "It must score what people rated.",
         "metrics": "Compute these metrics to settle it.",
         "margin": "Set the smallest difference that matters in the study’s settings.",
         "selfplay": "Self-play of the rated bots would settle it.",
+        "again": "New scores by its present version would settle it.",
         "better_candidate": "If the results stay the same, more data will not settle it; only a better candidate will.",
     }[settlement.by]
 
@@ -205,9 +208,16 @@ def replacement_section(frame: StudyFrame, result: ReplacementResult) -> Section
 
 def methods(result: ReplacementResult) -> list[str]:
     """Return the rule behind the answers, in sentences."""
+    held_out = (
+        "each bot is predicted without its own ratings"
+        if result.unit == "chat" or len(result.bots) >= FEW_BOTS
+        else "each reply is predicted without the ratings of all replies to its context"
+    )
     return [
-        "Every candidate is tested on the same ratings, and each bot is predicted without its own ratings. Confab "
-        "cannot know whether imported scores were made with these ratings.",
+        f"Every candidate is tested on the same ratings, and {held_out}. Chats and replies that a candidate was built "
+        "on do not test it: examples in a judge’s prompt, sets that a metric was developed on, simulated chats that "
+        "repeat people’s messages to the same bot. Confab cannot know whether imported scores were made with these "
+        "ratings.",
         "Ranking: r over bots must exceed permuted ratings, and the errors must be smaller than those of predictions "
         "from the length of chats and from the bots’ own turns (Pitman–Morgan). The answer is no if a rival is shown "
         f"to be better, or if r is shown to be below .5. {_OWN_TURNS[result.own_turns]}",
@@ -221,6 +231,7 @@ def methods(result: ReplacementResult) -> list[str]:
 
 
 def _table(frame: StudyFrame, result: ReplacementResult) -> NamedTable:
+    rated = "chats" if result.unit == "chat" else "replies"
     return declared_table(
         "replacement",
         "Candidates",
@@ -250,8 +261,8 @@ def _table(frame: StudyFrame, result: ReplacementResult) -> NamedTable:
                 verdict.worth.effective, 0, reason_text(verdict.worth.effective_reason or verdict.worth.reason)
             ),
         ),
-        ("Rated chats scored", lambda verdict: share_cell(verdict.share_scored)),
-        ("Chats left out that it was built on", lambda verdict: count_cell(verdict.n_left_out)),
+        (f"Rated {rated} scored", lambda verdict: share_cell(verdict.share_scored)),
+        (f"{rated.capitalize()} left out that it was built on", lambda verdict: count_cell(verdict.n_left_out)),
         method="Errors relative to a rival: below 1, the candidate predicts the bots’ means better.",
     )
 
