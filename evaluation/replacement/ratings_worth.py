@@ -77,7 +77,7 @@ def _answer(estimate: float, error: float, df: int, n_known: int, fields: dict[s
     half = float(stats.t.ppf(1 - ALPHA / 2, df)) * error
     low, high = (NEXT * (1 - exp(estimate + sign * half)) for sign in (1, -1))
     saved = Effect(NEXT * (1 - exp(estimate)), low, high)
-    p = float(2 * stats.t.sf(abs(estimate) / error, df))  # at most .05 exactly if the 95 % interval excludes 0
+    p = min(1.0, 2 * float(stats.t.cdf(estimate / error, df)))  # at most .05 exactly if the 95 % interval is above 0
     settlement = None
     if high < 1:
         return RatingsWorth("no", saved=saved, p=p, **fields)

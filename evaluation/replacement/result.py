@@ -129,7 +129,8 @@ class RatingsWorth:
         n: ratings so far; n_unrated: unrated chats with a score.
         effective: number of ratings without scores that would give the same variance.
         saved: ratings that could be left out of the next 100, if the candidate scores many unrated chats.
-        p: two-sided, for the hypothesis that it saves nothing; p_corrected: the same, corrected over candidates.
+        p: for the hypothesis that it saves nothing, doubled to agree with the interval.
+        p_corrected: the same, corrected over candidates.
     """
 
     answer: Answer

@@ -17,7 +17,7 @@ from evaluation.replacement.equality import compare_values, paired_differences, 
 from evaluation.replacement.ranking import NO_OWN_TURNS, OWN_TURNS, BotPredictions, rank_bots
 from evaluation.replacement.ratings_worth import worth_of_scores
 from evaluation.replacement.result import Settlement
-from tests.validation.replacement import PERFECT, USELESS, Cell, simulate_study
+from tests.validation.replacement import BIASED, PERFECT, USELESS, Cell, exact_interval, simulate_study
 
 rng = np.random.default_rng(48)
 
@@ -220,16 +220,34 @@ def test_chats_that_a_judge_was_built_on_do_not_test_it() -> None:
         for verdict in compare_candidates(replace(data, built_on={PERFECT: learned}), margin=0.5).candidates
         if verdict.kind in ("judge", "panel")
     }
-    assert {name: verdict.n_left_out for name, verdict in by_name.items()} == {PERFECT: 10, USELESS: 0, "mean": 10}
+    assert {name: verdict.n_left_out for name, verdict in by_name.items()} == {
+        PERFECT: 10,
+        BIASED: 0,
+        USELESS: 0,
+        "mean": 10,
+    }
     n_ratings = {name: sum(bot.n_ratings for bot in verdict.equality.bots) for name, verdict in by_name.items()}
-    assert n_ratings == {PERFECT: len(rated) - 10, USELESS: len(rated), "mean": len(rated) - 10}
+    assert n_ratings == {PERFECT: len(rated) - 10, BIASED: len(rated), USELESS: len(rated), "mean": len(rated) - 10}
 
 
 def test_useless_scores_save_nothing() -> None:
     found = [worth(*ratings_of(4, 40, 0.0)) for _study in range(200)]
     assert sum(one.p <= 0.05 for one in found) <= 17
     assert abs(np.mean([one.saved.value for one in found])) < 0.5
-    assert all(one.answer == "no" or one.settled_by is not None or one.p <= 0.025 for one in found)
+    assert all(one.answer == "no" or one.settled_by is not None or one.p <= 0.05 for one in found)
+
+
+def test_the_answer_and_the_interval_of_the_saving_have_one_level() -> None:
+    found = [worth(*ratings_of(4, 25, 0.4)) for _study in range(40)]
+    assert {one.p <= 0.05 for one in found} == {True, False}
+    assert all((one.p <= 0.05) == (one.saved.low > 0) for one in found)
+
+
+def test_monte_carlo_intervals_are_exact() -> None:
+    """Clopper and Pearson by the beta distribution."""
+    low, high = exact_interval(3, 40)
+    assert (low, high) == pytest.approx((stats.beta.ppf(0.025, 3, 38), stats.beta.ppf(0.975, 4, 37)))
+    assert exact_interval(0, 40)[0] == 0.0
 
 
 def test_a_saving_without_error_or_spread_has_a_reason() -> None:

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import IntegrityError, transaction
 from django.urls import reverse
 
@@ -120,6 +120,26 @@ def test_the_package_has_the_plan_with_its_digest_and_later_ones(draft: Study) -
     zipped = zipfile.ZipFile(io.BytesIO(b"".join(package_pieces(study, ExportOptions()))))
     assert hashlib.sha256(zipped.read("plan.json")).hexdigest() == study.plans.first().digest
     assert json.loads(zipped.read("plan-2.json"))["smallest_difference"] == 0.2
+
+
+def test_a_changed_plan_in_a_package_is_noticed(draft: Study, tmp_path: Path) -> None:
+    """Its bytes no longer have the digest that the report prints, and `verify` names the file."""
+    study = opened(draft)
+    digest = study.plans.get().digest
+    with zipfile.ZipFile(io.BytesIO(b"".join(package_pieces(study, ExportOptions())))) as package:
+        files = {name: package.read(name) for name in package.namelist()}
+    [name] = [name for name in files if name.endswith("plan.json")]
+    assert hashlib.sha256(files[name]).hexdigest() == digest
+    files[name] = files[name].replace(b"Parrot is rated higher", b"Eliza is rated higher")
+    assert hashlib.sha256(files[name]).hexdigest() != digest
+    path = tmp_path / "changed.zip"
+    with zipfile.ZipFile(path, "w") as package:
+        for file, content in files.items():
+            package.writestr(file, content)
+    errors = io.StringIO()
+    with pytest.raises(CommandError, match="has changed"):
+        call_command("verify", str(path), stderr=errors)
+    assert f"{name} has changed" in errors.getvalue()
 
 
 def test_a_study_that_was_never_opened_has_no_plan_to_download(draft: Study) -> None:

@@ -2,11 +2,13 @@
 
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils.html import escape
 from pytest_django.asserts import assertContains, assertNotContains
 
 from tests.builders import make_staff
@@ -14,6 +16,7 @@ from tests.webapp.dashboard.test_pair_pages import make_compared
 from tests.webapp.transfer.test_package import opened, packed, study
 from webapp.bots.models import BotVersion
 from webapp.core.rights import Right
+from webapp.jobs.models import Job
 from webapp.studies.models import Study
 from webapp.transfer.datasheet import datasheet_of
 from webapp.transfer.import_file import import_conversations
@@ -84,3 +87,28 @@ def test_language_models_of_bots_are_described_with_prompt_parameters_and_dates(
     assert found["L.7"] == "All ratings are by people; no model rated in their place."
     open_numbers = {one.key for one in datasheet_of(study) if one.is_open and one.question.section == "L"}
     assert open_numbers == {"L.2.4", "L.3.3", "L.5", "L.6", "L.8"}
+
+
+def test_a_judge_is_described_and_each_open_line_is_named(study: Study, client: Client) -> None:
+    sentence = "Strict may replace a rater: winning rate .80."
+    judge = {"judge": "strict", "title": "Strict", "model": "acme-judge-2", "prompt": "abc", "identity": "0"}
+    result = {"unit": "chat", "judges": [judge], "sentences": [sentence]}
+    day = datetime(2026, 5, 4, 12, tzinfo=UTC)
+    Job.objects.create(kind="judges", study=study, state="done", result=result, started_at=day, ended_at=day)
+    answers = said(study)
+    assert answers["L.1"] == "Strict: judge."
+    assert "Strict: acme-judge-2" in answers["L.2.1"]
+    assert "options unknown, because they have changed since" in answers["L.2.2"]
+    assert "prompt digest abc" in answers["L.2.2"]
+    assert answers["L.2.3"] == "Strict: 2026-05-04 to 2026-05-04."
+    assert answers["L.7"].endswith(sentence)
+    client.force_login(make_staff(Right.READ))
+    where = reverse("dashboard:study_datasheet", args=[study.key])
+    markdown = client.get(where, {"format": "md"}).content.decode()
+    open_lines = [entry for entry in datasheet_of(study) if entry.is_open]
+    assert {entry.key for entry in open_lines} >= {"L.2.4", "L.3.3", "L.5", "L.6", "L.8"}
+    page = client.get(where, follow=True)
+    for entry in open_lines:
+        assert f"**{entry.question.number} {entry.question.words}**" in markdown
+        assertContains(page, escape(entry.question.words))
+    assert markdown.count("[To be completed by the researchers]") == len(open_lines)
