@@ -294,10 +294,9 @@ def estimate_active_means(
             _within_items(column[rows], item[rows]) for column in (z, plain, uniform)
         )
         added[code] += within
-        variance, uniform_variance = (
-            float(spread.variance + added[code]),
-            float(uniform_spread.variance + within_uniform),
-        )
+        variance, uniform_variance = float(spread.variance + added[code]), uniform_spread.variance
+        if n > (pool_names == name).sum():  # uniform draws rate no item twice before
+            uniform_variance += within_uniform
         before, after = before + uniform_variance, after + variance
         low, high = _interval(mean, replace(spread, variance=variance, df=max(spread.df - n_lost, 1.0)), level, scale)
         plain_spread = replace(plain_spread, variance=plain_spread.variance + within_plain)

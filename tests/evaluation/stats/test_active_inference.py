@@ -139,7 +139,9 @@ def test_estimates_equal_those_of_other_code() -> None:
 @pytest.mark.parametrize("cell", [simulated.Cell("good", 0.5, 3, 20, 1), simulated.Cell("biased", 0.3, 4, 50, 2)])
 def test_estimates_equal_those_of_whole_arrays(cell: simulated.Cell) -> None:
     """The simulation has its own code for equal numbers of ratings of all bots by all raters."""
-    pools, samples, figures = simulated.simulate_designs(cell, 2, np.random.default_rng(3))
+    rng = np.random.default_rng(3)
+    pools = simulated.draw_pools(cell, 2, rng)
+    samples, figures = simulated.simulate_designs(cell, pools, rng)
     pool_bots = np.repeat(np.arange(cell.bots), simulated.POOL)
     for design, sample in samples.items():
         for k in range(2):
@@ -212,7 +214,9 @@ def test_intervals_hold_and_savings_are_real() -> None:
     """200 studies a cell; `docs/research/active_inference.md` has 1,000 each. Means of a study share raters."""
     for judge, r, fewest, widest in (("misleading", 0.0, 0.87, 1.05), ("good", 0.7, 0.87, 0.85)):
         cell = simulated.Cell(judge, r, 6, 20, 1)
-        pools, _samples, figures = simulated.simulate_designs(cell, 200, np.random.default_rng(4))
+        rng = np.random.default_rng(4)
+        pools = simulated.draw_pools(cell, 200, rng)
+        _samples, figures = simulated.simulate_designs(cell, pools, rng)
         active, plain = figures[f"{MAX_CV:g}"], figures["plain"]
         held = np.mean((active.low <= pools.truth) & (pools.truth <= active.high))
         width = np.mean(active.high - active.low) / np.mean(plain.high - plain.low)
