@@ -108,6 +108,11 @@ def read_verdict(text: str, answers: Sequence[str]) -> Verdict:
     return Verdict(None, NO_NUMBER if answers[0].isdigit() else NO_LETTER)
 
 
+def is_refusal(text: str) -> bool:
+    """Return True if an answer without a verdict is a refusal."""
+    return _REFUSAL.search(_clean(text)) is not None
+
+
 def _clean(text: str) -> str:
     """Return the answer without reasoning and Markdown, with ASCII digits and signs."""
     text = _OPEN_THOUGHT.sub("", _BEFORE_CLOSED_THOUGHT.sub("", _THOUGHT.sub("", text)))

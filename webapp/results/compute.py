@@ -324,7 +324,7 @@ PARTS: dict[str, AnalysisPart] = {
     "dimensions": AnalysisPart(StudyDimensions, lambda data, run: _dimensions_compared(data)),
     "conditions": AnalysisPart(ConditionResults, lambda data, run: condition_results(data.ratings)),
     "answers": AnalysisPart(StudyAnswers, lambda data, run: study_answers(data)),
-    "items": AnalysisPart(StudyItems, lambda data, run: study_items(data)),
+    "items": AnalysisPart(StudyItems, lambda data, run: study_items(data), ("criteria",)),
     "models": AnalysisPart(RatingModels, lambda data, run: rating_models(data.ratings, data.factors)),
     "formula": AnalysisPart(FormulaModel, lambda data, run: study_model(data)),
     "raters": AnalysisPart(RaterAnalysis, lambda data, run: study_raters(data)),

@@ -22,12 +22,14 @@ from webapp.search.index_statistics import conversation_totals, rated_totals
 from webapp.studies.models import Rubric, Study
 from webapp.studies.protocols.base import get_protocol
 
-Reads = Literal["metrics", "runs", "candidates"]
+Reads = Literal["metrics", "runs", "candidates", "criteria"]
 """Inputs of a result in addition to the ratings: metrics of rated chats; self-play and the hybrid fit; judges and
-simulated participants.
+simulated participants; judges of criteria.
 """
 JUDGES_KIND, BENCHMARK_KIND = "judges", "benchmark"
 """Names of the jobs that compare judges, and metrics of single replies, with people."""
+CRITERIA_KIND = "criteria"
+"""Name of the jobs in which a judge checks criteria."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,9 @@ def data_state(
         judged = Job.objects.filter(kind__in=(JUDGES_KIND, BENCHMARK_KIND), study=study, state=State.DONE)
         measured = MetricRun.objects.filter(run__study=study)
         parts += [jobs.aggregate(Count("pk"), Max("ended_at")) for jobs in (judged, study.simulations, measured)]
+    if "criteria" in reads and get_protocol(study).needs_criteria:
+        checked = Job.objects.filter(kind=CRITERIA_KIND, study=study, state=State.DONE)
+        parts.append(checked.aggregate(Count("pk"), Max("ended_at")))
     digest = hashlib.sha256(canonical_json(_plain(parts)).encode()).hexdigest()[:16]
     if get_protocol(study).judges_items:
         n_bots = len(study_bots(study))

@@ -22,9 +22,11 @@ from evaluation.analysis.reference_ratings import ReferenceRatings, reference_ra
 from evaluation.analysis.single_turn import ProtocolComparison, compare_protocols
 from evaluation.data.ratings import Ratings
 from evaluation.data.tables import to_plain
+from webapp.jobs.models import Job, State
 from webapp.ratings.error_spans import spans_stored
 from webapp.ratings.paired_comparisons import SAME_QUESTION, studies_beside, study_judgements, study_references
 from webapp.ratings.selectors import ratings_counted, study_ratings
+from webapp.results.fingerprint import CRITERIA_KIND
 from webapp.results.study_data import StudyData
 from webapp.studies.items import study_item_sets
 from webapp.studies.models import Item, Study
@@ -114,20 +116,30 @@ def _criteria(data: StudyData) -> CriteriaResults | None:
     """
     known = set(zip(data.ratings.conversation.tolist(), data.ratings.rater.tolist(), strict=True))
     answers: list[CriterionAnswer] = []
+    rated_items: dict[str, Item] = {}
     for rating in ratings_counted(data.study, **data.counted_work).select_related("item").order_by("pk"):
         ticks, rater = rating.other_answers.get(CRITERIA, ()), str(rating.participant_id)
         if rating.item is None or (rating.item.key, rater) not in known or len(ticks) != len(rating.item.criteria):
             continue
         known.remove((rating.item.key, rater))
+        rated_items[rating.item.key] = rating.item
         answers += ticked_criteria(rating.item, rater, ticks)
-    return criteria_results(answers) if answers else None
+    jobs = Job.objects.filter(kind=CRITERIA_KIND, study=data.study, state=State.DONE, result__isnull=False)
+    newest = {job.result["judge"]: job.result["ticks"] for job in jobs.order_by("pk")}
+    judged = [
+        answer
+        for judge, ticks_by_item in newest.items()
+        for key, item in rated_items.items()
+        for answer in ticked_criteria(item, judge, ticks_by_item.get(key, ()))
+    ]
+    return criteria_results(answers, judged) if answers else None
 
 
 def ticked_criteria(item: Item, rater: str, ticks: Sequence[int]) -> list[CriterionAnswer]:
-    """Return a rater's answer to each criterion of an item."""
+    """Return a rater's answer to each criterion of an item; none without ticks."""
     return [
         CriterionAnswer(item.key, rater, criterion["text"], criterion["points"], bool(tick))
-        for criterion, tick in zip(item.criteria, ticks, strict=True)
+        for criterion, tick in zip(item.criteria, ticks, strict=False)
     ]
 
 

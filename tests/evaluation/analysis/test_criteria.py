@@ -1,5 +1,6 @@
 """Criteria with points: the score, and agreement of people and judges, against code of their own."""
 
+import json
 import random
 from collections import defaultdict
 from fractions import Fraction
@@ -14,6 +15,7 @@ from chatbots.validation import ValuesError
 from evaluation.analysis.criteria import CriterionAnswer, criteria_results, criteria_score
 from evaluation.data.items import ReplyItem, item_read
 from evaluation.stats.agreement import gwet_ac
+from tests.documents import blocks_tested
 
 CRITERIA = [("Names a next step.", 5), ("Is kind.", 3), ("Gives a wrong dose.", -8)]
 
@@ -165,3 +167,8 @@ def test_criteria_are_read_in_their_order() -> None:
     item = item_read(ReplyItem, {**LINE, "criteria": plain})
     assert [(one.text, one.points) for one in item.criteria] == CRITERIA
     assert item_read(ReplyItem, LINE).criteria == ()
+
+
+def test_the_item_of_the_guide_is_read() -> None:
+    [block] = blocks_tested("tests/evaluation/analysis/test_criteria.py::test_the_item_of_the_guide_is_read")
+    assert [one.points for one in item_read(ReplyItem, json.loads(block.text)).criteria] == [5, -8]

@@ -1,26 +1,32 @@
 """Criteria of items: ticked, stored, scored, analysed and exported."""
 
 import re
+from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
 from django.core.exceptions import ValidationError
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
 
+from chatbots.registry import bots
 from evaluation.analysis.bot_means import bot_means
 from evaluation.data.formats.base import Skipped
 from tests.builders import make_items, make_participant, make_study, signed_in
+from tests.evaluation.agreement.judges.test_checklist import Checker
 from tests.webapp.participant.conftest import csrf, post, shown, started
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
+from webapp.jobs.models import Job
 from webapp.ratings.models import Rating, RatingRevision
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.services import rating_add
 from webapp.results.item_results import study_items
 from webapp.results.study_data import study_data
+from webapp.studies.items import item_add
 from webapp.studies.lifecycle import items_import
 from webapp.studies.models import Item, Study, Task
 from webapp.studies.services import task_open
@@ -196,3 +202,39 @@ def test_longest_criteria_fit(browser: Client) -> None:
     assert shown(browser.get(address)).count("ü" * 497) == 40
     assert post(browser, address, _n="1", criteria=[str(n) for n in range(40)]).status_code == 302
     assert Rating.objects.get().answers == {"score": 100}
+
+
+@pytest.fixture
+def checker() -> Iterator[Checker]:
+    bot = Checker()
+    bots.add(bot)
+    yield bot
+    bots.discard("checker")
+
+
+def test_a_judge_is_shown_beside_people(checker: Checker) -> None:
+    study = make_study("a", protocol="criteria", bots=[], state=Study.State.DRAFT, n_items=3)
+    criteria = [{"text": "It is kind.", "points": 3}, {"text": "It is wrong.", "points": -2}]
+    for number, text in enumerate(("kind", "wrong", "a secret")):
+        item_add(study=study, key=f"i{number}", context=[], responses=[{"text": text}], criteria=criteria)
+    study = study_edit(study=study, state=Study.State.COLLECTING)
+    for codes in (["0"], ["0"], ["1"]):
+        tick(task_open(participant=make_participant(study)), codes, codes, codes)
+    with pytest.raises(CommandError, match="unknown judge 'x'"):
+        call_command("judge_criteria", "--study", "a", "--judge", "x")
+    out = StringIO()
+    call_command("judge_criteria", "--study", "a", "--judge", "judge_checker", stdout=out)
+    assert "checked the criteria of 2 items." in out.getvalue()
+    assert "1 without an answer: the judge refused to answer." in out.getvalue()
+    assert Job.objects.get().result["ticks"] == {"i0": [1, 0], "i1": [0, 1]}
+
+    results = study_items(study_data(study)).criteria
+    assert results is not None
+    overall, *each = results.judges
+    assert (overall.n_items, overall.same.n) == (2, 12)
+    # Two of three people agree with the judge on the first item, one of three on the second.
+    assert overall.same.mean == pytest.approx(6 / 12)
+    assert [row.same.mean for row in each] == pytest.approx([0.5, 0.5])
+    page = shown(signed_in(*Right).get(reverse("dashboard:study_why", args=["a"]), {"part": "items"}))
+    assert "Judges and people on each criterion" in page
+    assert page.count("checker, standard prompt") == 3

@@ -61,6 +61,8 @@ def items_section(frame: StudyFrame, items: StudyItems) -> Section:
     if items.criteria is not None:
         section.lead.append(_criteria_sentence(items.criteria.overall))
         section.tables.append(_criteria_table(items.criteria))
+        if items.criteria.judges:
+            section.tables.append(_criteria_judges_table(items.criteria))
     if items.grades is not None:
         section.lead.append(_ties_sentence(items.grades))
         section.tables.append(_labels_table(items.grades, frame.bots))
@@ -128,6 +130,28 @@ def _criteria_table(results: CriteriaResults) -> NamedTable:
             "agreement are over items, by the jackknife."
         ),
         note=note,
+    )
+
+
+def _criteria_judges_table(results: CriteriaResults) -> NamedTable:
+    return declared_table(
+        "criteria-judges",
+        "Judges and people on each criterion",
+        results.judges[:MOST_ITEMS],
+        ("Judge", lambda row: Cell(row.judge)),
+        ("Criterion", lambda row: Cell(row.text or "All criteria")),
+        ("Items", lambda row: count_cell(row.n_items)),
+        ("Ratings", lambda row: count_cell(row.same.n)),
+        (("Same answer", "95 %"), lambda row: mean_cells(row.same, shares=True)),
+        (("Cohen’s κ", "95 %"), lambda row: mean_cells(row.kappa, attribute="value", shares=True)),
+        ("Ties", lambda row: count_cell(row.n_ties)),
+        method=(
+            "For each judge all criteria, then each, those with least agreement first. Same answer: share of people’s "
+            "answers that equal the judge’s, with intervals over raters and items. κ compares the judge with the "
+            "majority; items and criteria with a tie are left out. Items without a usable answer of the judge are "
+            "counted on the page of its job."
+        ),
+        note=f"The first {MOST_ITEMS} of {len(results.judges):,} rows." if len(results.judges) > MOST_ITEMS else "",
     )
 
 
