@@ -110,7 +110,7 @@ class _Test:
                 has_baselines=False,
             )
         except HybridError as error:
-            return Reason("no_fit", str(error))
+            return Reason("in_words", str(error), words=str(error))
 
 
 @with_one_blas_thread
@@ -196,6 +196,8 @@ def _judge(test: _Test, candidate: ReplacementCandidate, own_turns: dict[str, fl
             if result.code == "not_measured"
             else "again"
             if result in test.data.unknown_origins.values()
+            else "ratings"
+            if result.code == "in_words"
             else "better_candidate"
         )
         return CandidateVerdict(

@@ -21,6 +21,7 @@ from evaluation.replacement.result import (
     RatingsWorth,
     ReplacementResult,
     RivalErrors,
+    Settlement,
 )
 from evaluation.stats.effect_sizes import Effect
 from tests.builders import make_annotated, make_study
@@ -185,6 +186,19 @@ def test_self_play_is_not_said_to_be_better_than_itself() -> None:
     result = ReplacementResult("quality", None, ("a",), 9, 0, "raters", (verdict,))
     [card] = candidate_cards(None, result)  # type: ignore[arg-type]
     assert card.questions[0].evidence == "r .90 [.70, 1.00] over 9 bots, better than chance and length."
+
+
+def test_forecasts_are_rounded_and_a_missing_fit_says_why() -> None:
+    no_fit = Reason("in_words", "2 bots with rated conversations", words="2 bots with rated conversations")
+    verdict = CandidateVerdict(
+        *("hybrid", "paper", "Hybrid metric (paper)", BotRanking("not_known", reason=no_fit)),
+        equality=Equality("not_known", reason=no_fit, settled_by=Settlement("ratings")),
+        worth=RatingsWorth("not_known", saved=Effect(1.0, -61.0, 39.0), settled_by=Settlement("ratings", 48_806)),
+    )
+    [card] = candidate_cards(None, ReplacementResult("q", 0.5, ("a",), 9, 0, "raters", (verdict,)))  # type: ignore[arg-type]
+    assert card.questions[0].evidence == "2 bots with rated conversations."
+    assert card.questions[1].settled_by == "More ratings would settle it."
+    assert card.questions[2].settled_by == "About 49,000 ratings in total would settle it if the results stay the same."
 
 
 def test_without_ratings_or_whole_chats_the_page_says_what_is_missing(staff: Client, db: None) -> None:

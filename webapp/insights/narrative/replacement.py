@@ -165,7 +165,8 @@ def _settlement(settlement: Settlement | None, noun: str, suffix: str = "") -> s
     if settlement is None:
         return ""
     if settlement.n is not None:
-        return f"About {pluralise(settlement.n, noun)}{suffix} in total would settle it if the results stay the same."
+        about = int(float(f"{settlement.n:.2g}"))  # a forecast has no more digits
+        return f"About {pluralise(about, noun)}{suffix} in total would settle it if the results stay the same."
     return {
         "bots": "More rated bots would settle it.",
         "ratings": "More ratings would settle it.",
