@@ -176,6 +176,7 @@ ALPHA = 0.05
 
 
 NO_CANDIDATE = "There is no candidate yet: no metric, judge or simulation of these bots has been computed."
+TEXTS_ERASED = Reason("texts_erased", "the texts of the rated replies were erased")
 NOT_RATED_ALONE = Reason("not_rated_whole", "participants of this study rate neither chats nor single replies")
 
 

@@ -17,8 +17,8 @@ from evaluation.metrics.registry import metric_and_columns
 from evaluation.number_format import figure, share, span
 from evaluation.replacement.result import STANDINGS, ReplacementResult
 
-METRICS = ("words_bot", "semantic_similarity", "reply_pmi")
-"""Metrics of replies: a baseline, cosine, and the likelihood that the context adds to a reply."""
+METRICS = ("words_bot", "semantic_similarity")
+"""Metrics of replies: a baseline, and the cosine with the last utterance."""
 CHATS = {
     "fed": "overall",
     "ieval": "likeable",

@@ -7,13 +7,13 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from evaluation.agreement.judges.gold import GoldSet, gold_of_chats, gold_of_replies
-from evaluation.agreement.metric_agreement import judgements_of
+from evaluation.agreement.metric_agreement import JudgedReplies, judgements_of
 from evaluation.metrics.imported import ScoreFileMetric
 from evaluation.metrics.judge import JudgeMetric
 from evaluation.replacement.candidate import ReplacementData
 from evaluation.replacement.compare import compare_candidates
 from evaluation.replacement.replies import reply_table
-from evaluation.replacement.result import NOT_RATED_ALONE, ReplacementResult
+from evaluation.replacement.result import NOT_RATED_ALONE, TEXTS_ERASED, ReplacementResult
 from webapp.conversations.selectors import conversations_for_metrics
 from webapp.jobs.models import Job, SelfPlayRun, State
 from webapp.jobs.selectors.analysis_tables import column_names, metric_frame
@@ -40,14 +40,17 @@ def study_replacement(data: StudyData, run: SelfPlayRun | None = None) -> Replac
     Args:
         run: self-play run; None: the newest with metrics of enough of the bots.
     """
-    protocol = get_protocol(data.study)
-    if rates_replies(data.study):
-        return compare_candidates(_reply_data(data))
     bots = [bot for bot in data.rated_bots if not data.bots[bot].is_control]
-    if not protocol.rates_conversations:
+    note = None if get_protocol(data.study).rates_conversations else NOT_RATED_ALONE
+    if rates_replies(data.study):
+        judged = judgements_of(study_judged(data.study, **data.counted_work))
+        if any(item.response.strip() for item in judged.items):
+            return compare_candidates(_reply_data(data, judged))
+        note = TEXTS_ERASED
+    if note is not None:
         return ReplacementResult(
             *(data.headline.key, data.ratings.smallest_difference(), tuple(bots), len(data.ratings), 0, "raters"),
-            notes={"chats": NOT_RATED_ALONE},
+            notes={"chats": note},
         )
     run = run or run_with_metrics(bots, FEWEST_PLAYED)
     selfplay = None if run is None else metric_frame(run=run)
@@ -77,9 +80,8 @@ def rates_replies(study: Study) -> bool:
     return (rates_items or protocol.marks_turns) and not protocol.marks_errors
 
 
-def _reply_data(data: StudyData) -> ReplacementData:
+def _reply_data(data: StudyData, judged: JudgedReplies) -> ReplacementData:
     """Return the rated replies with the scores of judges, metrics and files."""
-    judged = judgements_of(study_judged(data.study, **data.counted_work))
     key = data.headline.key
     gold = gold_of_replies(judged, key if key in judged.targets else "", name=data.study.name)
     ids = {f"{item.key} {item.model}".strip(): item.id for item in judged.items}

@@ -124,6 +124,13 @@ def test_a_judge_whose_prompt_is_gone_is_not_known(study: Study, judges: Any) ->
     assert (verdict.ranking.reason.code, verdict.ranking.settled_by) == ("prompt_gone", Settlement("again"))
 
 
+def test_without_texts_the_verdict_says_so(study: Study) -> None:
+    study.items.update(responses=[{"model": "b0", "text": ""}])
+    computed = compute_now(AnalysisKey(Study.objects.get(pk=study.pk), "replacement"), wait=lambda: None)
+    assert computed is not None
+    assert computed.result.sentence == "There is no candidate: the texts of the rated replies were erased."
+
+
 def test_sets_that_a_metric_was_developed_on_are_left_out_or_unknown() -> None:
     names = ["usr/topical/1", "mine/1"]
     origins = Origins()

@@ -16,6 +16,7 @@ FRAGMENTS: dict[str, str] = {
     "few_scored": "only {percent} of the rated chats have a score, and the others may differ",
     "not_measured": "needs metrics that are not computed, such as {columns}",
     "no_columns": "no metric of the bots’ turns is computed",
+    "texts_erased": "the texts of the rated replies were erased",
     "prompt_gone": "the judge has changed since, so it is not known whether its prompt had examples from these data",
     "unknown_training": "it is not known what it was trained on",
     "few_contexts": "the replies answer fewer than three contexts, so none can be left out",
