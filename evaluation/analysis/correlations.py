@@ -266,19 +266,22 @@ def get_distinct_columns(means: pd.DataFrame, titles: Mapping[str, str]) -> list
         titles: titles of the columns.
     """
     rows_by_title: dict[str, CorrelationRow] = {}
-    for name in means.columns:
-        title = without_speaker(titles[name])
-        values = means[name].to_numpy(dtype=float)
+    columns = {str(name): means[name].to_numpy(dtype=float) for name in means.columns}
+    short_titles = {name: without_speaker(titles[name]) for name in columns}
+    for name, values in columns.items():
+        title = short_titles[name]
+        varies = bool(len(values) and np.ptp(values) > 0)
+        kept = [columns[row.name] for row in rows_by_title.values()] or np.empty((0, len(values)))
+        are_equal = np.isclose(values, np.array(kept), rtol=1e-9, equal_nan=True).all(axis=1)
         twins = [
             row
-            for row in rows_by_title.values()
-            if np.allclose(values, means[row.name].to_numpy(dtype=float), rtol=1e-9, equal_nan=True)
+            for row, is_equal in zip(rows_by_title.values(), are_equal, strict=True)
             # Columns that are constant over bots are equal by chance, unless they differ only in the speaker.
-            and (np.ptp(values) > 0 or without_speaker(titles[row.name]) == title)
+            if is_equal and (varies or short_titles[row.name] == title)
         ]
         if not twins:
             speaker = title in rows_by_title
-            rows_by_title[titles[name] if speaker else title] = CorrelationRow(str(name), "selfplay", speaker)
+            rows_by_title[titles[name] if speaker else title] = CorrelationRow(name, "selfplay", speaker)
     return list(rows_by_title.values())
 
 
