@@ -19,7 +19,7 @@ from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Model
 
-from webapp.core.database_migration import garbage_collected_seldom
+from webapp.core.database_migration import garbage_collected_seldom, unchanged_columns_kept
 
 FILE = "database.json.gz"
 
@@ -52,7 +52,7 @@ def load(folder: Path) -> Apps:
     values = json.loads(gzip.decompress((folder / FILE).read_bytes()))
     targets = [(app, name) for app, name in values["migrations"]]
     executor = MigrationExecutor(connection)
-    with garbage_collected_seldom():
+    with garbage_collected_seldom(), unchanged_columns_kept():
         executor.migrate(targets)
     apps = executor.loader.project_state(targets).apps
     with transaction.atomic():

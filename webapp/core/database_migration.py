@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import gc
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -23,7 +23,8 @@ from django.core.management import call_command
 from django.core.management.color import no_style
 from django.db import connection, connections, transaction
 from django.db.migrations.executor import MigrationExecutor
-from django.db.models import Model
+from django.db.migrations.state import ProjectState
+from django.db.models import Field, Model
 from django.db.models.sql import InsertQuery
 
 from chatbots.text import quote
@@ -55,6 +56,41 @@ def migrations_pending() -> list[str]:
     executor = MigrationExecutor(connection)
     plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
     return [f"{migration.app_label}.{migration.name}" for migration, _backwards in plan]
+
+
+WITHOUT_COLUMN = frozenset(
+    {"blank", "choices", "editable", "error_messages", "help_text", "validators", "verbose_name"}
+)
+"""Arguments of a field that change no column."""
+
+
+@contextmanager
+def unchanged_columns_kept() -> Iterator[None]:
+    """Keep historical models when a migration only changes texts, choices or validators of a field.
+
+    Django renders all related models again for each of these changes: a third of the time for an empty database.
+    """
+    alter_field = ProjectState.alter_field
+
+    def alter_changed_column(
+        self: ProjectState, app_label: str, model_name: str, name: str, field: Field[Any, Any], preserve_default: bool
+    ) -> None:
+        fields = self.models[app_label, model_name].fields
+        if preserve_default and not field.is_relation and _get_column(fields[name]) == _get_column(field):
+            fields[name] = field
+        else:
+            alter_field(self, app_label, model_name, name, field, preserve_default)
+
+    ProjectState.alter_field = alter_changed_column  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        ProjectState.alter_field = alter_field  # type: ignore[method-assign]
+
+
+def _get_column(field: Field[Any, Any]) -> tuple[str, Sequence[Any], dict[str, Any]]:
+    _name, path, args, options = field.deconstruct()
+    return path, args, {key: value for key, value in options.items() if key not in WITHOUT_COLUMN}
 
 
 @contextmanager

@@ -8,7 +8,12 @@ from django.core.management.base import CommandError, CommandParser
 from django.core.management.commands import migrate
 from django.db import DEFAULT_DB_ALIAS
 
-from webapp.core.database_migration import backup_before_migrating, garbage_collected_seldom, migrations_pending
+from webapp.core.database_migration import (
+    backup_before_migrating,
+    garbage_collected_seldom,
+    migrations_pending,
+    unchanged_columns_kept,
+)
 from webapp.core.errors import Refused
 from webapp.core.restore_marker import refuse_unfinished_restore
 
@@ -36,5 +41,5 @@ class Command(migrate.Command):
                 ) from error
             if backup is not None:
                 self.stderr.write(f"Backed up to {backup}")
-        with garbage_collected_seldom():
+        with garbage_collected_seldom(), unchanged_columns_kept():
             super().handle(*args, **options)
