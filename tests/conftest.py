@@ -104,18 +104,20 @@ def _has_gpu() -> bool:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):  # a worker of pytest-xdist ends before the others
+    if not hasattr(config, "workerinput"):  # a worker ends before the others
         migrated_template_drop()
 
 
 @pytest.fixture(scope="session")
-def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> Iterator[None]:
+def django_db_modify_db_settings(
+    request: pytest.FixtureRequest, django_db_modify_db_settings_parallel_suffix: None
+) -> Iterator[None]:
     """Copy a migrated database into ours: SQLite's is kept between runs, PostgreSQL's is there for several workers."""
     if connection.vendor == "postgresql":
         tables_emptied_by_deleting()
     else:
         sqlite_emptied_without_triggers()
-    is_worth_it = connection.vendor == "sqlite" or "PYTEST_XDIST_WORKER" in os.environ
+    is_worth_it = connection.vendor == "sqlite" or hasattr(request.config, "workerinput")
     kept = worker_database_fill() if is_worth_it else None
     yield
     if kept is not None:

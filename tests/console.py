@@ -11,6 +11,7 @@ What begins with the start itself is tested by `python manage.py` (`tests/archit
 
 import atexit
 import contextlib
+import fcntl
 import functools
 import gc
 import importlib
@@ -67,36 +68,47 @@ class Forked:
 
 
 class Imported:
-    """The process that has imported the libraries; forks a console whenever it is asked."""
+    """The process that has imported the libraries; forks a console whenever it is asked.
+
+    Forks of the process that creates this object share it: the first one that needs a console starts it.
+    """
 
     def __init__(self) -> None:
-        self._asking, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.console", str(theirs.fileno())],
-                cwd=ROOT,
-                env={**os.environ, **READ_ON_IMPORT},
-                stdin=subprocess.DEVNULL,
-                pass_fds=[theirs.fileno()],
-                start_new_session=True,
-            )
+        self._asking, self._theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._asking.settimeout(600)  # our copy of their end hides that it has ended
+        # Not empty: the process is started. Its lock admits one of our forks at a time.
+        self._is_started = tempfile.TemporaryFile()  # noqa: SIM115
         self._one_at_a_time = threading.Lock()
         atexit.register(self._asking.close)  # which ends it
 
     def console(self, env: dict[str, str], asking: int, answering: int) -> Forked:
         """Return a new console with an environment, which reads one end of a pipe and writes to another's."""
         with self._one_at_a_time:
-            socket.send_fds(self._asking, [json.dumps(env).encode()], [asking, answering])
-            answer = self._asking.recv(100)
-        if not answer:
-            raise AssertionError(f"{' '.join(map(str, self._process.args))} has ended")  # type: ignore[arg-type]
-        return Forked(int(answer))
+            fcntl.lockf(self._is_started, fcntl.LOCK_EX)
+            try:
+                if not os.fstat(self._is_started.fileno()).st_size:
+                    self._start()
+                    os.write(self._is_started.fileno(), b"1")
+                socket.send_fds(self._asking, [json.dumps(env).encode()], [asking, answering])
+                return Forked(int(self._asking.recv(100)))
+            finally:
+                fcntl.lockf(self._is_started, fcntl.LOCK_UN)
+
+    def _start(self) -> None:
+        subprocess.Popen(
+            [sys.executable, "-m", "tests.console", str(self._theirs.fileno())],
+            cwd=ROOT,
+            env={**os.environ, **READ_ON_IMPORT},
+            stdin=subprocess.DEVNULL,
+            pass_fds=[self._theirs.fileno()],
+            start_new_session=True,
+        )
 
 
 _CODES: list[int] = []
 """The exit code of this process, once its program has ended."""
 imported = functools.cache(Imported)
-"""The one of this process, started when it is first wanted."""
+"""The one of this process and of its forks, started when it is first wanted."""
 
 
 class Console:
