@@ -14,6 +14,7 @@
     confab.models(study), confab.raters(study), confab.agreement(study)
     confab.model(study, "quality ~ bot * scenario + (1|rater) + (1|item)", kind="ordinal")
     confab.raters(study.where(without=["fast", "pasted"]))
+    confab.population(study, background, "shares_of_age_and_sex.csv").summary()
     fit = confab.hybrid(study, selfplay=played)
     confab.can_replace(study, margin=0.5, selfplay=played).summary()
     confab.rank("pairs.csv").plot()
@@ -50,7 +51,17 @@ from evaluation.agreement.metric_agreement import judge
 from evaluation.agreement.reply_scores import score_replies
 from evaluation.analysis.pairwise_preference import rank
 from evaluation.data.loading import read
-from evaluation.data.study import Study, agreement, compare, model, models, raters, vectors_kept_in, when_to_stop
+from evaluation.data.study import (
+    Study,
+    agreement,
+    compare,
+    model,
+    models,
+    population,
+    raters,
+    vectors_kept_in,
+    when_to_stop,
+)
 from evaluation.hybrid.notebook import hybrid, powered
 from evaluation.metrics.registry import configured_metrics, metrics
 from evaluation.remote import connect
@@ -76,6 +87,7 @@ __all__ = [
     "model",
     "models",
     "plugins_import",
+    "population",
     "powered",
     "rank",
     "raters",

@@ -28,6 +28,7 @@ from evaluation.agreement.metric_agreement import (
 from evaluation.data.formats.base import CONDITION, RecordRating, Skipped
 from evaluation.data.formats.scales import FileScales, Scale
 from evaluation.data.formats.tables import is_missing
+from evaluation.data.populations import SMALLEST_GROUP, Margins, read_margins
 from evaluation.data.ratings import Ratings
 from evaluation.data.scores import match_scores
 from evaluation.metrics.imported import ScoreFileMetric, imported_metrics
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from evaluation.analysis.agreement import ItemSets
     from evaluation.analysis.comparisons import Comparisons
     from evaluation.analysis.formula_model import FormulaModel, Kind
+    from evaluation.analysis.population import PopulationResult
     from evaluation.analysis.raters import RaterAnalysis
     from evaluation.analysis.rating_models import RatingModels
     from evaluation.analysis.stopping import StoppingOutlook
@@ -498,6 +500,45 @@ def model(
         return formula_model(study, formula, kind=kind, level=level)
     meta, ratings = {dialogue.conversation.id: dialogue.meta for dialogue in study.dialogues}, rated(study)
     return formula_model(model_frame(ratings, meta, factors), formula, kind=kind, level=level, ratings=ratings)
+
+
+def population(
+    study: Study,
+    background: pd.DataFrame | Mapping[str, Mapping[str, str]],
+    margins: Margins | Path | str | None = None,
+    *,
+    target: Target = None,
+    smallest: int = SMALLEST_GROUP,
+    level: float | None = None,
+) -> PopulationResult:
+    """Weight the raters to a population, and compare the bots by group of raters.
+
+    Args:
+        background: table with the column `rater` and one for each question; or question → rater → answer.
+        margins: share of each answer in the population: question → answer → share, the table `question,answer,share`
+            as text, or the path of its file. None to compare groups only.
+        target: one or more questions (averaged); None for the ranking criterion.
+        smallest: minimum number of raters in a group; smaller ones are merged in all results.
+        level: confidence level of the intervals; differences are tested at 1 − level. None: .90.
+
+    Raises:
+        ValueError: without ratings, for an unknown question, or for an invalid table of shares.
+    """
+    from evaluation.analysis.levels import check_level
+    from evaluation.analysis.population import population_result
+
+    if not isinstance(background, Mapping):
+        answers = background.set_index("rater").astype(object)
+        answers = answers.where(answers.notna(), "").astype(str)
+        background = {str(question): dict(answers[question]) for question in answers}
+    if isinstance(margins, Path) or (isinstance(margins, str) and "\n" not in margins):
+        margins = Path(margins).read_text(encoding="utf-8-sig")
+    shares = read_margins(margins) if isinstance(margins, str) else dict(margins or {})
+    if unknown := [question for question in shares if question not in background]:
+        known = ", ".join(background) or "none"
+        raise ValueError(f"the background has no question {quote(unknown[0])}; it has {known}")
+    ratings = replace(rated(study, target), level=check_level(level))
+    return population_result(ratings, background, shares, smallest=smallest)
 
 
 def raters(study: Study, *, target: str | Sequence[str] | None = None) -> RaterAnalysis:

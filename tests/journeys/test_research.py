@@ -202,7 +202,7 @@ def test_rehearsal_fills_a_study_and_is_marked(test_bots_server: ConfabServer) -
     assert answer(server, *export, str(file))["rows"] == 0
     assert answer(server, *export, str(file), "--include-synthetic")["rows"] == 6
     export[export.index("ratings")] = "participants"
-    assert answer(server, *export, str(file), "--include-synthetic")["rows"] == 6
+    assert answer(server, *export, str(file), "--include-synthetic", "--include-private")["rows"] == 6
     with file.open(newline="", encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
             assert row["question_age"] in asked[0]["options"]

@@ -25,6 +25,7 @@ from webapp.insights.narrative.models import models_section
 from webapp.insights.narrative.pairs import pairs_section, protocols_section
 from webapp.insights.narrative.phrases import Section
 from webapp.insights.narrative.plan import plan_section
+from webapp.insights.narrative.population import population_section
 from webapp.insights.narrative.raters import raters_section
 from webapp.insights.narrative.realism import realism_section
 from webapp.insights.narrative.replacement import replacement_section
@@ -32,7 +33,7 @@ from webapp.insights.narrative.trajectories import trajectories_section
 from webapp.insights.report_document import Document, Headline, chapter_of, headlines_of, headlines_of_pairs
 from webapp.ratings.selectors import study_dimensions
 from webapp.results.bot_means import StudySummary, bot_summary
-from webapp.results.compute import StudyComparisons
+from webapp.results.compute import StudyComparisons, has_backgrounds
 from webapp.results.item_results import study_pairs
 from webapp.results.realism import realism_newest
 from webapp.results.study_data import Facts, StudyFrame, study_frame
@@ -42,6 +43,7 @@ from webapp.studies.protocols.base import get_protocol
 SECTIONS: dict[str, Callable[[StudyFrame, Any], Section]] = {
     "comparisons": comparisons_section,
     "conditions": conditions_section,
+    "population": population_section,
     "items": items_section,
     "models": models_section,
     "formula": formula_section,
@@ -83,6 +85,8 @@ def report_steps(frame: StudyFrame, result: ResultOf, *, formula: bool = False) 
     yield step("comparisons")
     if frame.study.values.conditions.factors:
         yield step("conditions")
+    if has_backgrounds(frame.study):
+        yield step("population")
     if get_protocol(frame.study).judges_items or get_protocol(frame.study).marks_errors:
         yield step("items")
     one_turn_section = protocols_section(frame.study, study_pairs(frame.study, **frame.counted_work))

@@ -26,6 +26,7 @@ from evaluation.analysis.correlations import (
 )
 from evaluation.analysis.formula_model import FormulaModel
 from evaluation.analysis.planning import RaterPlan, plan_raters
+from evaluation.analysis.population import PopulationResult, population_result
 from evaluation.analysis.raters import RaterAnalysis, analyse_raters
 from evaluation.analysis.rating_models import RatingModels, rating_models
 from evaluation.analysis.trajectories import (
@@ -37,6 +38,7 @@ from evaluation.analysis.trajectories import (
     get_point_values,
     trajectories,
 )
+from evaluation.data.populations import read_margins
 from evaluation.replacement.result import ReplacementResult
 from webapp.conversations.selectors import chat_seconds
 from webapp.jobs.models import SelfPlayRun
@@ -53,6 +55,7 @@ from webapp.results.replacement import study_replacement
 from webapp.results.study_data import StudyData
 from webapp.studies.models import Study
 from webapp.studies.protocols.base import get_protocol
+from webapp.studies.selectors import participant_backgrounds, questions_of_study
 
 TRAITS = ("EI", "persona")
 """Factors whose levels are compared turn by turn, the first that the bots carry."""
@@ -275,6 +278,14 @@ def _dimensions_compared(data: StudyData) -> StudyDimensions:
     )
 
 
+def study_population(data: StudyData) -> PopulationResult:
+    """Return the bots weighted to the study's population, and by group of participants."""
+    planning = data.study.values.planning
+    backgrounds = participant_backgrounds(data.study)
+    margins = {key: shares for key, shares in read_margins(planning.margins).items() if key in backgrounds}
+    return population_result(data.ratings, backgrounds, margins, smallest=planning.smallest_group)
+
+
 @dataclass(frozen=True, slots=True)
 class StudyAnswers:
     """Distribution of the answers.
@@ -323,6 +334,7 @@ PARTS: dict[str, AnalysisPart] = {
     "comparisons": AnalysisPart(StudyComparisons, lambda data, run: study_comparisons(data)),
     "dimensions": AnalysisPart(StudyDimensions, lambda data, run: _dimensions_compared(data)),
     "conditions": AnalysisPart(ConditionResults, lambda data, run: condition_results(data.ratings)),
+    "population": AnalysisPart(PopulationResult, lambda data, run: study_population(data)),
     "answers": AnalysisPart(StudyAnswers, lambda data, run: study_answers(data)),
     "items": AnalysisPart(StudyItems, lambda data, run: study_items(data), ("criteria",)),
     "models": AnalysisPart(RatingModels, lambda data, run: rating_models(data.ratings, data.factors)),
@@ -341,9 +353,16 @@ PARTS: dict[str, AnalysisPart] = {
 def parts_of(study: Study) -> list[str]:
     """Return the parts of a study's report.
 
-    Parts by condition need factors; custom models are not included.
+    Parts by condition need factors, and by group questions before tasks; custom models are not included.
     """
-    return [name for name in PARTS if name != "formula" and (name != "conditions" or study.values.conditions.factors)]
+    absent = {"formula"} | (set() if study.values.conditions.factors else {"conditions"})
+    absent |= set() if has_backgrounds(study) else {"population"}
+    return [name for name in PARTS if name not in absent]
+
+
+def has_backgrounds(study: Study) -> bool:
+    """Return True if participants can be grouped by a question before tasks."""
+    return any(question.is_background for question in questions_of_study(study))
 
 
 def explanation_parts(study: Study) -> list[str]:

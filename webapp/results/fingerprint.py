@@ -125,6 +125,7 @@ def data_state(
             without_state(study, excluded_flags),
         ],
         (study.values.quotas.smallest_difference, study.values.quotas.level),
+        (study.values.planning.margins, study.values.planning.smallest_group),
         rated,
         sorted(counts_by_version),
     ]

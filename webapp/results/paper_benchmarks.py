@@ -10,6 +10,7 @@ import numpy as np
 
 from evaluation.agreement.paper_tables import RatedSet
 from evaluation.analysis.answers import Approval
+from evaluation.data.populations import published_groups
 from webapp.core.errors import Refused
 from webapp.jobs.models import State
 from webapp.ratings.selectors import study_ratings
@@ -108,5 +109,7 @@ def _by_group(study: Study, ratings: Ratings) -> dict[str, Ratings]:
     group_of = {str(participant): str(answers[GROUP]) for participant, answers in rows if answers.get(GROUP)}
     if not group_of:
         return {study.name: ratings}
-    groups = np.array([group_of.get(rater, "no answer") for rater in ratings.rater], dtype=object)
+    labels = {rater: group_of.get(rater, "no answer") for rater in dict.fromkeys(ratings.rater.tolist())}
+    published = published_groups(list(labels.values()), study.values.planning.smallest_group)
+    groups = np.array([published[labels[rater]] for rater in ratings.rater], dtype=object)
     return {f"{study.name}: {group}": ratings.select(groups == group) for group in dict.fromkeys(groups.tolist())}

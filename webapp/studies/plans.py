@@ -29,6 +29,8 @@ PLAN_TITLES = {
     "wanted": "Completed tasks wanted",
     "closing": "Closing rules",
     "exclusions": "Exclusions",
+    "population": "Population that results are weighted to",
+    "smallest_group": "Smallest group of participants shown",
     "checks": "Checks whose failure excludes",
 }
 """Titles of the parts of a plan, in order."""
@@ -59,6 +61,8 @@ def plan_document(study: Study) -> dict[str, Any]:
             "last_day": closing.closes_on,
         },
         "exclusions": _lines(values.planning.exclusions),
+        "population": _lines(values.planning.margins),
+        "smallest_group": values.planning.smallest_group,
         "checks": [checks.description for checks in values.check_lists if checks.description],
     }
 
@@ -124,7 +128,7 @@ def plan_deviations(plans: list[StudyPlan]) -> list[PlanChange]:
         PlanChange(part, later, plan_part(earlier.document, part), plan_part(later.document, part))
         for earlier, later in pairwise(plans)
         for part in PLAN_TITLES
-        if earlier.document.get(part) != later.document.get(part)
+        if part in earlier.document and earlier.document[part] != later.document.get(part)
     ]
 
 

@@ -244,6 +244,11 @@ class Question(InputModel):
         """Return True if bots are rated on the question's scale."""
         return self.kind == "scale" and not self.expected
 
+    @property
+    def is_background(self) -> bool:
+        """Return True if the answers, asked before a task, group participants."""
+        return not self.expected and self.kind in ("choice", "scale")
+
     def passes(self, answer: Any) -> bool:
         """Return True if an answer passes the check.
 

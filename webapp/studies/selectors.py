@@ -299,6 +299,20 @@ def questions_of_study(study: Study) -> list[Question]:
     return list(questions.values())
 
 
+def participant_backgrounds(study: Study) -> dict[str, dict[str, str]]:
+    """Return each participant's answer, by question before tasks with answers to choose.
+
+    Participants are named by their id, as in ratings.
+    """
+    backgrounds: dict[str, dict[str, str]] = {q.key: {} for q in questions_of_study(study) if q.is_background}
+    if backgrounds:
+        rows = QuestionAnswers.objects.filter(participant__study=study).order_by("pk")
+        for participant, answers in rows.values_list("participant", "answers").iterator(chunk_size=2000):
+            for key in backgrounds.keys() & answers.keys():
+                backgrounds[key][str(participant)] = str(answers[key])
+    return backgrounds
+
+
 def other_questions_of_study(study: Study) -> list[Question]:
     """Return all questions after tasks other than scales, like `questions_of_study`."""
     versions = study.versions.order_by("number")

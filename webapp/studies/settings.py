@@ -22,6 +22,7 @@ from django.utils.safestring import SafeString
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator, model_validator
 
 from chatbots.validation import InputModel, Many, Number, ValuesError
+from evaluation.data.populations import SMALLEST_GROUP, read_margins
 from webapp.core.language import LANGUAGES, Language
 from webapp.core.markdown import reply_html
 from webapp.studies.assignment.settings import Assignment
@@ -413,6 +414,11 @@ class Closing(InputModel):
         return timezone.make_aware(datetime.combine(after, datetime.min.time()))
 
 
+def _margins(text: str) -> str:
+    read_margins(text)
+    return text
+
+
 class Planning(InputModel):
     """Expectations of the researchers, stored with the plan when the study opens."""
 
@@ -427,6 +433,21 @@ class Planning(InputModel):
         title="Exclusions",
         description="Whose data will be left out, and why, besides those who fail the study’s checks. One per line. "
         "Participants never see it. Optional.",
+    )
+    margins: Annotated[LongText, AfterValidator(_margins)] = Field(
+        default="",
+        title="Population",
+        description="Results are also weighted to this population. The first line is question,answer,share; then one "
+        "line per answer, such as gender,Woman,0.51. Questions are those before the task, by key; the shares of each "
+        "sum to 1. Leave empty for no weights.",
+    )
+    smallest_group: int = Field(
+        default=SMALLEST_GROUP,
+        ge=3,
+        le=1000,
+        title="Smallest group shown",
+        description="Answers to the questions before the task that fewer participants gave are merged in all results, "
+        "reports and data packages.",
     )
 
 

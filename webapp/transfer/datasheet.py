@@ -18,6 +18,7 @@ from django.db.models import Count
 
 from chatbots.registry import title_of
 from evaluation.analysis.agreement import rater_agreement
+from evaluation.data.populations import NO_ANSWER, OTHER_ANSWERS, published_groups
 from evaluation.number_format import share
 from webapp.jobs.selectors.metrics import language_name, languages_named, study_languages
 from webapp.ratings.attention_results import own_of_questions, repeats_answered
@@ -229,16 +230,22 @@ def _known(study: Study, people: Any) -> str:
     questions = {question.key: question for question in questions_of_study(study) if question.kind == "choice"}
     if not questions:
         return "No questions about the evaluators were asked."
-    counts_by_question: dict[str, Counter[str]] = {key: Counter() for key in questions}
+    labels: dict[str, list[str]] = {key: [] for key in questions}
     rows = QuestionAnswers.objects.filter(participant__in=people).values_list("answers", flat=True)
     for answers in rows.iterator(chunk_size=2000):
-        for key in counts_by_question.keys() & answers.keys():
-            counts_by_question[key][str(answers[key])] += 1
-    sentences = []
+        for key in questions:
+            labels[key].append(str(answers.get(key) or NO_ANSWER))
+    smallest, sentences = study.values.planning.smallest_group, []
     for key, question in questions.items():
-        options_text = ", ".join(f"{option}: {counts_by_question[key][option]}" for option in question.options)
+        groups = published_groups(labels[key], smallest)
+        counts = Counter(groups[label] for label in labels[key])
+        options_text = ", ".join(
+            f"{option}: {counts[option]}"
+            for option in (*question.options, OTHER_ANSWERS, NO_ANSWER)
+            if counts[option] or (option in question.options and option not in groups)
+        )
         sentences.append(f"{question.title} {options_text}.")
-    return " ".join(sentences)
+    return f"{' '.join(sentences)} Answers of fewer than {smallest} people are merged as “{OTHER_ANSWERS}”."
 
 
 def _describe_page(study: Study) -> str:

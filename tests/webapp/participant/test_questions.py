@@ -140,7 +140,7 @@ def test_after_an_edit_those_under_way_answer_what_their_version_asks(asking: St
     question_answers_store(task=before.task, answers=STORED)
     stored = QuestionAnswers.objects.order_by("version__number").values_list("answers", flat=True)
     assert list(stored) == [STORED, {"age": "18 to 29"}]
-    columns = exporter_get("participants").columns(fewer, ExportOptions())
+    columns = exporter_get("participants").columns(fewer, ExportOptions(include_private=True))
     assert [c.name for c in columns if c.name.startswith("question_")] == [
         "question_age",
         "question_languages",
@@ -165,7 +165,7 @@ def test_who_comes_again_is_asked_only_what_is_new(asking: Study) -> None:
     assert step_of(third) == "questions"
     question_answers_store(task=third.task, answers={"age": "18 to 29"})
     assert step_of(third) == "chat"
-    [row] = rows_of(asked, "participants")
+    [row] = rows_of(asked, "participants", include_private=True)
     assert (row["question_age"], row["question_languages"]) == ("18 to 29", "English; <i>Manx</i>")
 
 
@@ -173,13 +173,14 @@ def test_answers_are_columns_of_participants_with_their_words(asking: Study, tmp
     chat = make_conversation(asking)
     make_conversation(asking)
     question_answers_store(task=chat.task, answers={**STORED, "job": '=1+1, "a"\nb\x00'})
-    [row, other] = rows_of(asking, "participants")
+    assert not [name for row in rows_of(asking, "participants") for name in row if name.startswith("question_")]
+    [row, other] = rows_of(asking, "participants", include_private=True)
     assert row["question_age"] == "30+"
     assert row["question_languages"] == "English; <i>Manx</i>"
     assert row["question_job"] == '=1+1, "a"\nb'
     assert {other[f"question_{key}"] for key in ("age", "languages", "job")} == {""}
     exporter = exporter_get("participants")
-    words = {c.name: c.description for c in exporter.columns(asking, ExportOptions())}
+    words = {c.name: c.description for c in exporter.columns(asking, ExportOptions(include_private=True))}
     assert "How old are you?" in words["question_age"]
     assert "18 to 29, 30+" in words["question_age"]
     plain = exporter.columns(make_study("plain"), ExportOptions(include_private=True))
@@ -187,7 +188,8 @@ def test_answers_are_columns_of_participants_with_their_words(asking: Study, tmp
     private = exporter.columns(asking, ExportOptions(include_private=True))
     assert len({column.name for column in private}) == len(private)
     file = tmp_path / "participants.csv"
-    call_command(*("export", "--study", "s", "--what", "participants"), *("--format", "csv", "--output", str(file)))
+    asked_for = ("--include-private", "--format", "csv", "--output", str(file))
+    call_command("export", "--study", "s", "--what", "participants", *asked_for)
     with file.open(newline="", encoding="utf-8-sig") as lines:
         [first, _second] = csv.DictReader(lines)
     assert first["question_job"] == '\'=1+1, "a"\nb', "no spreadsheet computes it"

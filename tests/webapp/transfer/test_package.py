@@ -161,7 +161,7 @@ def test_the_descriptor_keeps_the_rules_of_data_package(study: Study) -> None:
 
 
 def test_the_codebook_says_what_was_asked_and_which_way_round(study: Study) -> None:
-    files = opened(packed(study))
+    files = opened(packed(study, include_private=True))
     codebook = json.loads(files["codebook.json"])["columns"]
     by_name = {(one["table"], one["column"]): one for one in codebook}
     asked = by_name["ratings", "with"]
@@ -176,7 +176,8 @@ def test_the_codebook_says_what_was_asked_and_which_way_round(study: Study) -> N
     assert by_name["turns", "latency_ms"]["unit"] == "ms"
     as_csv = list(csv.DictReader(io.StringIO(files["codebook.csv"].decode(), newline="")))
     assert [(one["table"], one["column"]) for one in as_csv] == list(by_name)
-    there = {(table.name, column.name) for table in packaged_tables(study, ExportOptions()) for column in table.columns}
+    tables = packaged_tables(study, ExportOptions(include_private=True))
+    there = {(table.name, column.name) for table in tables for column in table.columns}
     assert there == by_name.keys()
 
 
@@ -207,7 +208,7 @@ def test_every_loader_knows_every_column_and_its_words(study: Study) -> None:
 
 
 def test_pandas_gets_the_values_as_they_were(study: Study, tmp_path: Any) -> None:
-    with zipfile.ZipFile(io.BytesIO(packed(study))) as archive:
+    with zipfile.ZipFile(io.BytesIO(packed(study, include_private=True))) as archive:
         archive.extractall(tmp_path)
     loaded: dict[str, Any] = {"__file__": str(tmp_path / "load.py"), "__name__": "load"}
     exec((tmp_path / "load.py").read_text(), loaded)

@@ -198,6 +198,7 @@ def result(
         "comparisons",
         "dimensions",
         "conditions",
+        "population",
         "answers",
         "items",
         "models",

@@ -321,7 +321,7 @@ SECTION_TITLES = {
     "picking": "Picks",
     "quotas": "Limits",
     "closing": "Closing rules",
-    "planning": "Hypotheses and exclusions",
+    "planning": "Hypotheses, exclusions and population",
     "assignment": "Assignment of chatbots",
     "rights": "Withdrawal and retention",
 }

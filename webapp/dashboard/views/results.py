@@ -50,6 +50,7 @@ from webapp.insights.stopping import StoppingLine, stopping_line
 from webapp.ratings.paired_comparisons import studies_beside
 from webapp.ratings.selectors import study_bots, study_conversations
 from webapp.results.bot_means import bot_summary
+from webapp.results.compute import has_backgrounds
 from webapp.results.item_results import PairPage, study_pairs
 from webapp.results.refresh import ranking_newest
 from webapp.results.study_data import StudyFrame
@@ -289,18 +290,24 @@ def _folds(
         pairs.plan_form = PlanForm(request.GET or None)
         pairs.plan = _plan(frame, comparisons.result.planned, pairs.plan_form) if pairs.plan_form.is_valid() else None
     related_studies = studies_beside(study)
-    conditions = []
-    if study.values.conditions.factors:
-        conditions.append(FoldedSection("conditions", "Bots by condition", is_open=opened == "conditions"))
-        if conditions[0].is_open:
-            by_condition = additional_result(request, comparisons, "conditions")
-            conditions[0].content = (
-                SECTIONS["conditions"](frame, by_condition.result) if by_condition.result is not None else None
+    parts = []
+    if has_backgrounds(study):
+        has_margins = bool(study.values.planning.margins)
+        parts.append(
+            FoldedSection(
+                "population", "Whose opinion?", is_open=opened == "population" or (has_margins and not opened)
             )
-            conditions[0].waiting = by_condition.waiting
+        )
+    if study.values.conditions.factors:
+        parts.append(FoldedSection("conditions", "Bots by condition", is_open=opened == "conditions"))
+    for fold in parts:
+        if fold.is_open:
+            result = additional_result(request, comparisons, fold.id)
+            fold.content = SECTIONS[fold.id](frame, result.result) if result.result is not None else None
+            fold.waiting = result.waiting
     return [
+        *parts,
         questions,
-        *conditions,
         pairs,
         *_same_bots(request, study, related_studies),
         *_one_turn(request, study, related_studies),

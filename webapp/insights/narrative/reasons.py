@@ -4,6 +4,10 @@ from __future__ import annotations
 
 FRAGMENTS: dict[str, str] = {
     "no_value": "no value",
+    "no_margins": "the study’s settings describe no population",
+    "no_groups_to_weight": "too few participants gave different answers to the population’s questions",
+    "not_raked": "no weights give all groups their shares; leave out a question or an answer",
+    "few_in_group": "too few raters of the bot in a group",
     "rivals_without_lengths": "the lengths of the chats are unknown, so length is not ruled out",
     "rivals_without_own_turns": "nothing is known about the bots’ own turns, so these are not ruled out",
     "not_rated_whole": "participants of this study rate neither chats nor single replies",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from evaluation.data.populations import read_margins, validate_margin_answers
 from webapp.bots.selectors import bots_unpriced
 from webapp.core.clock import database_now
 from webapp.studies.assignment.capacity import has_planned_number
@@ -68,6 +69,13 @@ def validate_smallest_difference(on: Checked) -> Errors:
     if smallest is None or not widths or smallest < max(widths):
         return {}
     return {"smallest_difference": f"Two bots cannot differ by more than {max(widths):g}. Enter a smaller number."}
+
+
+def validate_margins(on: Checked) -> Errors:
+    """Check that the population's table names questions and answers of this study."""
+    possible = {question.key: question.possible for question in on.values.questions if question.is_background}
+    error = validate_margin_answers(read_margins(on.values.planning.margins), possible)
+    return {"margins": error} if error else {}
 
 
 def validate_earlier_studies(on: Checked) -> Errors:

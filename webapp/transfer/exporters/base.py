@@ -89,11 +89,12 @@ class ExportOptions:
     Attributes:
         include_synthetic: also export chats of scripted participants.
         include_failed: also export chats whose bot failed, and work of participants who missed an attention check.
-        include_private: also export platform ids of participants, and completion codes.
+        include_private: also export platform ids of participants, completion codes and answers before the task.
         without: names of flags; the work of participants with one of them is left out.
         include_images: also include participants' images in a data package.
         search: a query of the conversation browser, which filters tables of conversations; empty: none.
         is_redacted: replace personal data in texts as reviewed (`webapp/transfer/redaction`); without images.
+        is_package: the tables are for a data package, which may be published.
     """
 
     include_synthetic: bool = False
@@ -103,6 +104,7 @@ class ExportOptions:
     search: str = ""
     include_images: bool = False
     is_redacted: bool = False
+    is_package: bool = False
 
 
 class Exporter(Protocol):

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import Count, Min, Prefetch
 
+from evaluation.data.populations import NO_ANSWER, OTHER_ANSWERS, published_groups, read_margins, withhold_combinations
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
 from webapp.ratings.attention_results import checks_answered, repeats_answered
@@ -17,8 +18,9 @@ from webapp.ratings.check_kinds import CHECK_KINDS, CheckAnswer
 from webapp.ratings.flag_selectors import left_out
 from webapp.studies.models import ConsentText, Outcome, Participant, QuestionAnswers, Study, Task
 from webapp.studies.privacy import AGREED_KEYS
+from webapp.studies.questions import Question
 from webapp.studies.recruitment.completion import ending_of
-from webapp.studies.selectors import questions_of_study
+from webapp.studies.selectors import participant_backgrounds, questions_of_study
 from webapp.transfer.exporters.base import (
     STUDY_COLUMNS,
     ExportColumn,
@@ -73,14 +75,18 @@ _PRIVATE = (
 class ParticipantsTable:
     name = packaged = "participants"
     title = "Participants"
-    description = "One row per participant who agreed, with outcome, code, times and bots."
+    description = (
+        "One row per participant who agreed, with outcome, code, times and bots; answers to the questions before the "
+        "task only with private data."
+    )
     right = Right.PAY
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
         question_columns = (
-            answer_column(question, question.column, "before") for question in questions_of_study(study)
+            answer_column(question, question.column, "before") for question in _exported_questions(study, options)
         )
-        return [*_COLUMNS, *question_columns, *(_PRIVATE if options.include_private else ())]
+        columns = [*_COLUMNS, *question_columns]
+        return [*columns, *(_PRIVATE if options.include_private else _group_columns(study, options))]
 
     def count(self, study: Study, options: ExportOptions) -> int:
         return participants_included(study, options).count()
@@ -88,7 +94,9 @@ class ParticipantsTable:
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         tasks = Task.objects.prefetch_related("slots").order_by("created_at", "pk")
         answers = QuestionAnswers.objects.order_by("created_at", "pk")
-        questions = questions_of_study(study)
+        questions = _exported_questions(study, options)
+        groups = _published_backgrounds(study, options)
+        no_groups = [None] * len(_grouped_questions(study, options))  # of people who arrived since
         # Imports from packages have chats but no slots.
         chats = Conversation.objects.select_related("bot").order_by("created_at", "pk")
         people = (
@@ -129,7 +137,52 @@ class ParticipantsTable:
             if options.include_private:
                 submissions = " ".join(task.submission for task in tasks_had if task.submission)
                 row += [person.platform, person.external_id, submissions, person.recruitment]
+            else:
+                row += groups.get(str(person.pk), no_groups)
             yield row
+
+
+def _exported_questions(study: Study, options: ExportOptions) -> list[Question]:
+    """Return the questions before tasks whose answers are exported: checks, and with private data all."""
+    return [question for question in questions_of_study(study) if options.include_private or question.is_check]
+
+
+def _grouped_questions(study: Study, options: ExportOptions) -> list[Question]:
+    """Return the questions of the population, whose coarsened answers packages without private data have."""
+    if options.include_private or not options.is_package:
+        return []
+    margins = read_margins(study.values.planning.margins)
+    return [question for question in questions_of_study(study) if question.is_background and question.key in margins]
+
+
+def _group_columns(study: Study, options: ExportOptions) -> list[ExportColumn]:
+    n = study.values.planning.smallest_group
+    return [
+        ExportColumn(
+            f"group_{question.key}",
+            "text",
+            f"Coarsened answer before the task to “{question.title}”: answers of fewer than {n} participants are "
+            f"merged into “{OTHER_ANSWERS}”.",
+            missing=f"Fewer than {n} participants share this combination of groups.",
+        )
+        for question in _grouped_questions(study, options)
+    ]
+
+
+def _published_backgrounds(study: Study, options: ExportOptions) -> dict[str, Sequence[str | None]]:
+    """Return the coarsened answers of each participant, with no rare answer and no rare combination of answers."""
+    questions, n = _grouped_questions(study, options), study.values.planning.smallest_group
+    if not questions:
+        return {}
+    backgrounds = participant_backgrounds(study)
+    people = [str(pk) for pk in participants_included(study, options).order_by("pk").values_list("pk", flat=True)]
+    columns = []
+    for question in questions:
+        labels = [backgrounds[question.key].get(person, NO_ANSWER) for person in people]
+        published = published_groups(labels, n)
+        columns.append([published[label] for label in labels])
+    rows = withhold_combinations(list(zip(*columns, strict=True)), n)
+    return {person: [None] * len(questions) if row is None else row for person, row in zip(people, rows, strict=True)}
 
 
 def participants_included(study: Study, options: ExportOptions) -> Any:

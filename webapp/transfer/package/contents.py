@@ -356,7 +356,10 @@ def _files(study: Study, options: ExportOptions, tables_left_out: Mapping[str, s
     if study.values.chat.images and not options.include_images:
         left_out.append("images sent by participants")
     if not options.include_private:
-        left_out.append("participants' ids on recruitment platforms, and completion codes")
+        left_out.append(
+            "participants' ids on recruitment platforms, completion codes, and answers to the questions before the "
+            "task, apart from the coarsened columns `group_…` of the table `participants`"
+        )
     omissions_text = f"Not included: {'; '.join(left_out)}; withdrawn data." if left_out else ""
     return (
         "`codebook.csv` and `codebook.json` describe every column: type, unit, labels of its values, direction, "
@@ -408,7 +411,10 @@ def _people(study: Study, options: ExportOptions) -> str:
     if options.include_images and not options.is_redacted:
         text += " `images/` contains the participants' images: check every image before you publish."
     if options.include_private:
-        return f"**This package contains participants' ids on recruitment platforms. Do not publish it.** {text}"
+        return (
+            "**This package contains participants' ids on recruitment platforms and their answers before the task. Do "
+            f"not publish it.** {text}"
+        )
     return text
 
 

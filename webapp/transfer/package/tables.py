@@ -10,7 +10,7 @@ import hashlib
 import tempfile
 import zipfile
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from typing import IO, Any, cast
@@ -169,7 +169,7 @@ class PackagedTable:
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Row]:
         """Yield the rows, with pseudonyms."""
         people = [i for i, column in enumerate(self.columns) if column.is_person]
-        for row in rows_of_table(self.exporter, study, options):
+        for row in rows_of_table(self.exporter, study, replace(options, is_package=True)):
             cells = [row[place] for place in self.places]
             for place in people:
                 if cells[place]:
@@ -220,7 +220,7 @@ def _packaged(exporter: Exporter, study: Study, options: ExportOptions) -> Packa
     name = exporter.packaged  # type: ignore[attr-defined]
     placed_columns = [
         (place, column)
-        for place, column in enumerate(exporter.columns(study, options))
+        for place, column in enumerate(exporter.columns(study, replace(options, is_package=True)))
         if column.name not in _NESTED.get(name, ()) and (options.include_private or not column.is_private)
     ]
     return PackagedTable(

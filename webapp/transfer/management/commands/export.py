@@ -45,7 +45,7 @@ class Command(ConfabCommand):
             "--include-private",
             "--with-ids",
             action="store_true",
-            help="also export recruitment ids and completion codes; do not share such a file",
+            help="also export recruitment ids, completion codes and answers before the task; do not share such a file",
         )
         parser.add_argument(
             "--include-images", action="store_true", help="include the participants' images in a package"
