@@ -138,7 +138,9 @@ def compare_candidates(data: ReplacementData, *, margin: float | None = None, se
     test = _Test(data, ratings.headline, ratings, margin, seed, len(bots))
     own_turns, own_source = (None, "replies") if test.leaves_out_contexts else _own_turns(test)
     unit: Literal["chat", "reply"] = "reply" if data.rates_replies else "chat"
-    kinds = [kind for kind in candidate_kinds if ("replies" if data.rates_replies else "chats") in kind.rated]
+    rated = "replies" if data.rates_replies else "chats"
+    # Plug-ins from before replies were rated do not say what people rate.
+    kinds = [kind for kind in candidate_kinds if rated in getattr(kind, "rated", ("chats",))]
     candidates = [(kind, list(kind.candidates(data))) for kind in kinds]
     verdicts = [_judge(test, candidate, own_turns) for _kind, several in candidates for candidate in several]
     n_unrated = int((~chats["conversation"].astype(str).isin(ratings.conversation.astype(str))).sum())

@@ -243,7 +243,10 @@ class ReplacementResult:
         if titles["yes"]:
             return f"Yes: {titles['yes']} can replace people here."
         if titles["ranking"]:
-            return f"For ranking only: {titles['ranking']} can rank bots, but cannot replace people’s ratings."
+            return (
+                f"For ranking only: {titles['ranking']} can rank bots; it is not shown that their values equal "
+                "people’s."
+            )
         if n_open:
             return (
                 f"Not known: none of {pluralise(len(self.candidates), 'candidate')} is shown to rank these bots as "

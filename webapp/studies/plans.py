@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from evaluation.number_format import percent
 from webapp.studies.models import Study, StudyPlan
 from webapp.studies.rubrics import post_task_questions
 
@@ -145,7 +146,7 @@ def plan_part(document: Mapping[str, Any], part: str) -> str:
     if part == "smallest_difference" and value is None:
         return "a tenth of the scale"
     if part == "level":
-        return "the default of each analysis" if value is None else f"{value:g}"
+        return "the default of each analysis" if value is None else percent(value)
     if part == "wanted":
         return f"{value:,}" if value else "no limit"
     if isinstance(value, list):
