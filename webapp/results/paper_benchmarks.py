@@ -111,5 +111,7 @@ def _by_group(study: Study, ratings: Ratings) -> dict[str, Ratings]:
         return {study.name: ratings}
     labels = {rater: group_of.get(rater, "no answer") for rater in dict.fromkeys(ratings.rater.tolist())}
     published = published_groups(list(labels.values()), study.values.planning.smallest_group)
+    if len(set(published.values())) < 2:
+        return {study.name: ratings}
     groups = np.array([published[labels[rater]] for rater in ratings.rater], dtype=object)
     return {f"{study.name}: {group}": ratings.select(groups == group) for group in dict.fromkeys(groups.tolist())}

@@ -72,8 +72,8 @@ def test_exactly_so_many_are_chosen_once_by_each_person(browser: Client) -> None
 
 def test_each_answer_to_the_question_of_the_group_is_a_group_of_figure_4() -> None:
     question = {"key": "group", "title": "Who are you?", "kind": "choice", "options": ["expert", "user"]}
-    study = make_choosing(questions=[question])
-    for group, chosen in (("expert", KEYS[:4]), ("user", KEYS[2:]), ("user", KEYS[2:])):
+    study = make_choosing(questions=[question], smallest_group=3)
+    for group, chosen in (("expert", KEYS[:4]), ("user", KEYS[2:])) * 3:
         task = task_open(participant=make_participant(study))
         question_answers_store(task=task, answers={"group": group})
         [judgement] = requested_ratings(task)
