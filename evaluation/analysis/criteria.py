@@ -4,9 +4,10 @@ Each item has criteria of its own, as in HealthBench (Arora et al. 2025). A rate
 score is the sum of the ticked points, divided by the sum of the positive points and clipped to 0 and 1. A criterion is
 identified by its text and points, so that the replies of several bots to one context share it.
 
-Agreement is Gwet's AC1 and Krippendorff's nominal alpha, over the items that have the criterion. Over all criteria,
-whole items are left out by the jackknife, because the criteria of one item are about one reply. A judge is compared
-with each rater (agreement, with an interval over raters and items) and with the raters' majority (Cohen's kappa).
+Agreement is Gwet's AC1, over the items that have the criterion; alpha falls towards 0 for criteria that nearly every
+reply meets. Over all criteria, whole items are left out by the jackknife, because the criteria of one item are about
+one reply. A judge is compared with each rater (agreement, with an interval over raters and items) and with the raters'
+majority (Cohen's kappa).
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from evaluation.stats.agreement import AgreementEstimate, cohen_kappa, gwet_ac, krippendorff_alpha, rating_table
+from evaluation.stats.agreement import AgreementEstimate, cohen_kappa, gwet_ac, rating_table
 from evaluation.stats.constants import RATING_LEVEL, SCORE_LEVEL
 from evaluation.stats.means import SHARE, Interval, mean_interval
 
@@ -55,7 +56,7 @@ class CriterionAgreement:
         n_items: number of items that have it; n_raters: number of its raters.
         met: share of ratings in which it is ticked, with its interval over raters and items.
         differing: share of pairs of raters of one item who differ; None if no item has two raters.
-        gwet, alpha: chance-corrected agreement; for all criteria together only `gwet`.
+        gwet: chance-corrected agreement.
     """
 
     text: str
@@ -65,7 +66,6 @@ class CriterionAgreement:
     met: Interval
     differing: float | None
     gwet: AgreementEstimate
-    alpha: AgreementEstimate | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,6 @@ def _agreement(text: str, points: int, answers: Sequence[CriterionAnswer]) -> Cr
         mean_interval(met, raters, RATING_LEVEL, scale=SHARE, things=items),
         float((2 * n_met * (size - n_met)).sum() / n_pairs) if n_pairs else None,
         gwet_ac(table, categories=POSSIBLE, level=SCORE_LEVEL, units=units),
-        krippendorff_alpha(table, "nominal", level=SCORE_LEVEL) if text else None,
     )
 
 

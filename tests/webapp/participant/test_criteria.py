@@ -192,6 +192,17 @@ def test_items_without_criteria_are_reported(tmp_path: Path) -> None:
     study_edit(study=study, state=Study.State.COLLECTING)
 
 
+def test_the_builder_offers_items_with_criteria_alone() -> None:
+    make_study("a", protocol="criteria", bots=[], state=Study.State.DRAFT)
+    staff = signed_in(*Right)
+    address = reverse("dashboard:study_build_step", args=["a", "bots"])
+    page = shown(staff.get(address))
+    assert "One item per line, as JSON: id, context, response, criteria." in page
+    assert "Items cannot be drawn from conversations here" in page
+    staff.post(reverse("dashboard:study_items", args=["a"]), {"_sample": "1"})
+    assert Item.objects.count() == Item.objects.exclude(criteria=[]).count() == 12
+
+
 def test_longest_criteria_fit(browser: Client) -> None:
     longest = [{"text": f"{n:02} " + "ü" * 497, "points": 100} for n in range(40)]
     study = make_study("a", protocol="criteria", bots=[], state=Study.State.DRAFT, n_items=1)

@@ -137,6 +137,7 @@ class BotsStep(BuildStep):
                 "folded": folded,
                 "sets": _titled(item_sets(plan.study)),
                 "n_items": plan.n_items,
+                "needs_criteria": plan.protocol is not None and plan.protocol.needs_criteria,
                 # First if there are no items, otherwise after the settings.
                 "below_template" if plan.n_items else "above_template": "dashboard/builder/_items.html",
                 "draw_form": ItemDrawForm(study=plan.study, auto_id="c-draw-%s"),

@@ -22,7 +22,7 @@ from evaluation.data.result_tables import (
     share_cell,
     span_cell,
 )
-from evaluation.number_format import digits_for, figure, percent, share, span
+from evaluation.number_format import MINUS, digits_for, figure, percent, share, span
 from evaluation.stats.agreement import AgreementEstimate
 from evaluation.stats.constants import RATING_LEVEL
 from webapp.insights.narrative import phrases
@@ -117,13 +117,12 @@ def _criteria_table(results: CriteriaResults) -> NamedTable:
         "Agreement on each criterion",
         shown,
         ("Criterion", lambda row: Cell(row.text)),
-        ("Points", lambda row: Cell(f"{row.points:+d}")),
+        ("Points", lambda row: Cell(f"{row.points:+d}".replace("-", MINUS))),
         ("Items", lambda row: count_cell(row.n_items)),
         ("Raters", lambda row: count_cell(row.n_raters)),
         (("Ticked", percent(RATING_LEVEL)), lambda row: mean_cells(row.met, shares=True)),
         ("Two people differ", lambda row: share_cell(row.differing, 2, "no item has two raters")),
         (("Gwet’s AC1", "95 %"), lambda row: mean_cells(row.gwet, attribute="value", shares=True)),
-        (("Krippendorff’s α", "95 %"), lambda row: mean_cells(row.alpha, attribute="value", shares=True)),
         method=(
             "Criteria on which people disagree most come first. Items that share a criterion, with the same words and "
             "points, are analysed together. 90 % intervals of shares are over raters and items; 95 % intervals of "
