@@ -18,6 +18,7 @@ from webapp.insights.narrative.comparisons import (
 from webapp.insights.narrative.conditions import conditions_section
 from webapp.insights.narrative.correlations import correlations_section
 from webapp.insights.narrative.formula import formula_section
+from webapp.insights.narrative.helped import helped_section
 from webapp.insights.narrative.hybrid_fits import hybrid_section
 from webapp.insights.narrative.items import items_section
 from webapp.insights.narrative.methods import methods_section, pair_methods_section
@@ -44,6 +45,7 @@ SECTIONS: dict[str, Callable[[StudyFrame, Any], Section]] = {
     "comparisons": comparisons_section,
     "conditions": conditions_section,
     "population": population_section,
+    "helped": helped_section,
     "items": items_section,
     "models": models_section,
     "formula": formula_section,
@@ -87,6 +89,8 @@ def report_steps(frame: StudyFrame, result: ResultOf, *, formula: bool = False) 
         yield step("conditions")
     if has_backgrounds(frame.study):
         yield step("population")
+    if frame.study.helpers.exists():
+        yield step("helped")
     if get_protocol(frame.study).judges_items or get_protocol(frame.study).marks_errors:
         yield step("items")
     one_turn_section = protocols_section(frame.study, study_pairs(frame.study, **frame.counted_work))

@@ -23,7 +23,9 @@ class RunsConfig(AppConfig):
 
         from webapp.bots.services import bot_came_back, bot_set_aside
         from webapp.jobs.models import MetricResult, SelfPlayRun
+        from webapp.jobs.selectors.item_scores import item_scores
         from webapp.jobs.services.simulation import simulation_deleted, simulations_erase
+        from webapp.studies.helped_draws import item_scores_wanted
         from webapp.studies.privacy import erasure_follow, erasure_kind, rows_of
         from webapp.studies.project_moves import study_moved
 
@@ -33,6 +35,7 @@ class RunsConfig(AppConfig):
         pre_delete.connect(simulation_deleted, sender=SelfPlayRun, dispatch_uid="simulation_deleted")
         bot_set_aside.connect(_tell_set_aside)
         study_moved.connect(_move_jobs)
+        item_scores_wanted.connect(item_scores, dispatch_uid="item_scores")
         bot_came_back.connect(_tell_came_back)
 
 

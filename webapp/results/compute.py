@@ -50,6 +50,7 @@ from webapp.ratings.selectors import CountedWork, study_conversations, study_rat
 from webapp.results.bot_means import StudyPowered, study_powered
 from webapp.results.fingerprint import Reads
 from webapp.results.formula_models import study_model
+from webapp.results.helped_means import StudyHelped, study_helped
 from webapp.results.item_results import StudyItems, study_items
 from webapp.results.replacement import study_replacement
 from webapp.results.study_data import StudyData
@@ -336,6 +337,7 @@ PARTS: dict[str, AnalysisPart] = {
     "conditions": AnalysisPart(ConditionResults, lambda data, run: condition_results(data.ratings)),
     "population": AnalysisPart(PopulationResult, lambda data, run: study_population(data)),
     "answers": AnalysisPart(StudyAnswers, lambda data, run: study_answers(data)),
+    "helped": AnalysisPart(StudyHelped, lambda data, run: study_helped(data)),
     "items": AnalysisPart(StudyItems, lambda data, run: study_items(data), ("criteria",)),
     "models": AnalysisPart(RatingModels, lambda data, run: rating_models(data.ratings, data.factors)),
     "formula": AnalysisPart(FormulaModel, lambda data, run: study_model(data)),
@@ -353,10 +355,12 @@ PARTS: dict[str, AnalysisPart] = {
 def parts_of(study: Study) -> list[str]:
     """Return the parts of a study's report.
 
-    Parts by condition need factors, and by group questions before tasks; custom models are not included.
+    Parts by condition need factors, by group questions before tasks, and means with a helper a helper; custom models
+    are not included.
     """
     absent = {"formula"} | (set() if study.values.conditions.factors else {"conditions"})
     absent |= set() if has_backgrounds(study) else {"population"}
+    absent |= set() if study.helpers.exists() else {"helped"}
     return [name for name in PARTS if name not in absent]
 
 

@@ -24,6 +24,7 @@ PLAN_TITLES = {
     "bots": "Bots",
     "questions": "Questions",
     "conditions": "Conditions",
+    "helper": "Judge that helps to draw items",
     "hypotheses": "Hypotheses",
     "smallest_difference": "Margin: smallest difference of interest",
     "level": "Confidence level",
@@ -52,6 +53,7 @@ def plan_document(study: Study) -> dict[str, Any]:
             for question in post_task_questions(study.version)
         ],
         "conditions": [factor.title for factor in values.conditions.factors],
+        "helper": [name for name in (values.helping.helper, values.helping.helper_uncertainty) if name],
         "hypotheses": _lines(values.planning.hypotheses),
         "smallest_difference": _number(quotas.smallest_difference),
         "level": _number(quotas.level),

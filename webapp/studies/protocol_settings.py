@@ -113,6 +113,27 @@ class Judging(InputModel):
     )
 
 
+class Helping(InputModel):
+    """Setting for the judge or metric that helps to draw items."""
+
+    helper: str = Field(
+        default="",
+        max_length=100,
+        title="Let a judge help",
+        description="A judge, metric or imported score with values for the items. It makes the bots’ means more "
+        "precise. Each item is drawn with a known probability, so intervals stay valid however bad it is. Not used "
+        "below 15 raters. Leave empty for no help.",
+    )
+    helper_uncertainty: str = Field(
+        default="",
+        max_length=100,
+        title="How uncertain it is",
+        description="Values that are larger where the judge is less certain, such as the spread of its repeated "
+        "scores. From the 16th rater on, participants get such items more often. Leave empty if unknown: all items are "
+        "then equally likely.",
+    )
+
+
 class Choosing(InputModel):
     """Settings for choosing: the question, and the number of choices."""
 

@@ -294,10 +294,11 @@ def task_open(
                 "rule": rule.identity.as_dict(),
                 **({"order": order.identity} if order is not None else {}),
                 **({"chosen": values.assignment.choice} if chosen_bot else {}),
+                **({"helper": draw.helpers[0].identity} if draw.helpers else {}),
             },
             submission=participant.submission,
         )
-        task.drawn_slots = slots_add(task=task, plan=plan)
+        task.drawn_slots = slots_add(task=task, plan=plan, draw=draw)
     return task
 
 
@@ -345,8 +346,8 @@ def _study_locked(participant: Participant) -> Study:
     return study
 
 
-def slots_add(*, task: Task, plan: TaskPlan) -> list[Slot]:
-    """Store the content of a new task, as its protocol planned it."""
+def slots_add(*, task: Task, plan: TaskPlan, draw: StudyDraw | None = None) -> list[Slot]:
+    """Store the content of a new task, as its protocol planned it, with the known probabilities of its draw."""
     return Slot.objects.bulk_create(
         Slot(
             task=task,
@@ -356,9 +357,19 @@ def slots_add(*, task: Task, plan: TaskPlan) -> list[Slot]:
             item_id=slot.item or None,
             is_flipped=slot.is_flipped,
             **_slot_fields(slot.bot),
+            **_probability_fields(draw, slot.item),
         )
         for order, slot in enumerate(plan.slots)
     )
+
+
+def _probability_fields(draw: StudyDraw | None, item: str) -> dict[str, Any]:
+    """Return the fields of a slot whose item was drawn with a known probability."""
+    drawn_item = draw.known_draws.get(item) if draw is not None else None
+    if draw is None or drawn_item is None:
+        return {}
+    helper = next(iter(draw.helpers), None)
+    return {"probability": drawn_item.probability, "weight": drawn_item.weight, "helper": helper}
 
 
 def _slot_fields(bot: DrawnBot | None) -> dict[str, Any]:

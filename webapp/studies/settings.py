@@ -38,6 +38,7 @@ from webapp.studies.protocol_settings import (
     ConfidenceLevel,
     Dialogues,
     Filtering,
+    Helping,
     Judging,
     LongText,
     Pacing,
@@ -497,6 +498,7 @@ class StudyValues(InputModel):
     filtering: Filtering = Filtering()
     safety: Safety = Safety()
     judging: Judging = Judging()
+    helping: Helping = Helping()
     attention: Attention = Attention()
     referencing: Referencing = Referencing()
     choosing: Choosing = Choosing()
@@ -585,6 +587,7 @@ SECTIONS: dict[str, type[InputModel]] = {
     "filtering": Filtering,
     "safety": Safety,
     "judging": Judging,
+    "helping": Helping,
     "attention": Attention,
     "referencing": Referencing,
     "choosing": Choosing,

@@ -26,6 +26,7 @@ from chatbots.validation import mistakes_of
 from webapp.core.audit_trail import STUDY_CHANGE, STUDY_CREATE, record
 from webapp.core.clock import database_now
 from webapp.core.project_scope import active_project
+from webapp.studies.helped_draws import helper_freeze
 from webapp.studies.items import question_item_ensure
 from webapp.studies.languages import translate_values
 from webapp.studies.models import Rubric, Study, StudyVersion
@@ -347,6 +348,10 @@ def study_store(*, study: Study, values: StudyValues, rubric: Rubric | None = No
             Study.objects.filter(pk=study.pk).update(version=version)
         study.version = version
         plan_freeze(study=study)
+        was_open = before is not None and before.state == Study.State.COLLECTING
+        is_helped_as_before = current is not None and current.values.helping == values.helping
+        if study.state == Study.State.COLLECTING and not (was_open and is_helped_as_before):
+            helper_freeze(study=study)
         _record_change(before, current, study)
     return study
 

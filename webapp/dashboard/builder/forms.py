@@ -310,6 +310,7 @@ SECTION_TITLES = {
     "filtering": "Reply filters",
     "safety": "Safety net for what participants write",
     "judging": "Items",
+    "helping": "Collect where it counts",
     "referencing": "Questions and weights",
     "choosing": "Choice",
     "marking": "Conversations",

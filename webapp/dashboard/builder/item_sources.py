@@ -12,6 +12,8 @@ from webapp.conversations.models import Conversation
 from webapp.core.language import plural
 from webapp.dashboard.builder.forms import section_fields
 from webapp.jobs.models import SelfPlayRun
+from webapp.jobs.selectors.item_scores import item_score_titles
+from webapp.studies.helped_draws import item_pool, read_item_scores
 from webapp.studies.models import Item, Study
 from webapp.studies.protocols.base import protocols
 from webapp.studies.selectors import conversations_given
@@ -97,6 +99,8 @@ def conversation_count(study: Study) -> int:
 def source_fields(section: str, study: Study) -> dict[str, forms.Field]:
     """Return the fields of a section, with choices of conversation sources."""
     fields = section_fields(section)
+    if section == "helping":
+        return _helper_fields(study, fields)
     known = [(*address.partition(":")[::2], title) for address, title in item_sources()]
     values = study.values.flat()
     for name in fields.keys() & (_STUDY_SOURCE | _RUN_SOURCE):
@@ -108,6 +112,23 @@ def source_fields(section: str, study: Study) -> dict[str, forms.Field]:
         fields[name] = (
             _study_field(study, choices, fields[name]) if name in _STUDY_SOURCE else _run_field(choices, fields[name])
         )
+    return fields
+
+
+def _helper_fields(study: Study, fields: dict[str, forms.Field]) -> dict[str, forms.Field]:
+    """Return the fields of the helper with choices of scores that the items can have.
+
+    The text below a field says how many items lack a score by the chosen one.
+    """
+    titles, pool = item_score_titles(study), item_pool(study)
+    for name, field in fields.items():
+        chosen, empty = getattr(study.values.helping, name), {"helper": "No help"}.get(name, "Not known")
+        choices = [("", empty), *titles.items(), *([(chosen, chosen)] if chosen and chosen not in titles else [])]
+        help_text = str(field.help_text)
+        if chosen:
+            n_lacking = len(pool.keys() - read_item_scores(study, chosen).scores.keys())
+            help_text = f"Items without a value: {n_lacking:,} of {len(pool):,}. {help_text}"
+        fields[name] = forms.ChoiceField(label=field.label, choices=choices, required=False, help_text=help_text)
     return fields
 
 

@@ -291,6 +291,8 @@ def _folds(
         pairs.plan = _plan(frame, comparisons.result.planned, pairs.plan_form) if pairs.plan_form.is_valid() else None
     related_studies = studies_beside(study)
     parts = []
+    if study.helpers.exists():
+        parts.append(FoldedSection("helped", "With the help of a judge", is_open=opened in ("", "helped")))
     if has_backgrounds(study):
         has_margins = bool(study.values.planning.margins)
         parts.append(

@@ -40,6 +40,8 @@ FRAGMENTS: dict[str, str] = {
     "few_raters_for_weight": "too few raters to estimate a weight",
     "no_unrated": "there are no predictions for unrated conversations",
     "constant_prediction": "the predictions do not vary",
+    "few_raters_for_helper": "fewer than 15 raters",
+    "no_prediction": "no rated item has a score",
     "one_judgement": "they were compared only once",
     "one_rater": "a bot was rated by only one participant",
     "effect_one_look": "its interval is valid only for a single look, once the study has all its ratings",

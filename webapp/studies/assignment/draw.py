@@ -15,6 +15,7 @@ from django.db.models.functions import RowNumber
 from django.utils.translation import gettext_lazy
 
 from chatbots import derive_seed
+from evaluation.stats.active_inference import DrawnItem
 from webapp.core.errors import Refused
 from webapp.studies.assignment.capacity import (
     TaskHistory,
@@ -39,8 +40,9 @@ from webapp.studies.assignment.counterbalance import (
 )
 from webapp.studies.assignment.rules.base import Candidate, rules
 from webapp.studies.attention_checks import Attention
+from webapp.studies.helped_draws import helped_draw
 from webapp.studies.items import checks_ensure, repeats_ensure
-from webapp.studies.models import Item, Participant, Slot, Study
+from webapp.studies.models import Item, Participant, Slot, Study, StudyHelper
 from webapp.studies.selectors import conversations_unseen, gold_given, items_unseen, replies_of
 from webapp.studies.settings import StudyValues
 from webapp.studies.start_refusals import ALL_ITEMS_RATED, ALL_PAIRS_RATED, StartRefusal
@@ -61,6 +63,8 @@ class StudyDraw:
         needs: number of further ratings each bot needs, for a rule that reads it; empty if unknown.
         chosen_bot: the bot that the participant chose; empty: the rule draws.
         history: the participant's tasks here, if already loaded.
+        known_draws: filled by `items`: the draws with known probabilities, by the item's id.
+        helpers: filled by `items`: the helper by whose scores items were drawn, if any.
     """
 
     study: Study
@@ -71,6 +75,8 @@ class StudyDraw:
     needs: Mapping[str, float] = field(default_factory=dict)
     chosen_bot: str = ""
     history: TaskHistory | None = None
+    known_draws: dict[str, DrawnItem] = field(default_factory=dict)
+    helpers: list[StudyHelper] = field(default_factory=list)
 
     def bots(self, n: int = 1) -> list[DrawnBot]:
         """Return `n` different bots by the study's rule.
@@ -312,7 +318,24 @@ class StudyDraw:
             Refused: `all_rated` if there are fewer; `full` if those left have enough raters.
         """
         unseen = items_unseen(self.study, self.participant)
-        return self._stored("item", unseen, n, n if least is None else least)
+        least = n if least is None else least
+        return self._helped(unseen, n, least) if self.values.helping.helper else self._stored("item", unseen, n, least)
+
+    def _helped(self, unseen: QuerySet[Any], n: int, least: int) -> list[str]:
+        """Draw items with known probabilities, whatever the rule.
+
+        A participant who has seen some of them gets others by the rule, which no weighted estimate uses.
+        """
+        helper, drawn_items = helped_draw(self.study, self.participant, n)
+        new_items = unseen.filter(pk__in=list(drawn_items)).values_list("pk", flat=True)
+        self.known_draws.update({str(pk): drawn_items[pk] for pk in new_items})
+        self.helpers.extend([helper] if helper is not None else [])
+        items = list(self.known_draws)
+        n_needed = max(least, len(drawn_items)) - len(items)
+        if n_needed > 0:
+            items += self._stored("item", unseen.exclude(pk__in=items), n_needed, max(0, least - len(items)))
+        self._rng("helped").shuffle(items)
+        return items
 
     def shown(self, items: Sequence[str], n: int) -> dict[str, list[int]]:
         """Return the `n` replies to show for each item, in display order.

@@ -18,7 +18,15 @@ from webapp.studies.models.participants import (
     Whereabouts,
 )
 from webapp.studies.models.rubrics import Dimension, Rubric
-from webapp.studies.models.studies import ClosedBy, ConsentText, Study, StudyAgreement, StudyPlan, StudyVersion
+from webapp.studies.models.studies import (
+    ClosedBy,
+    ConsentText,
+    Study,
+    StudyAgreement,
+    StudyHelper,
+    StudyPlan,
+    StudyVersion,
+)
 from webapp.studies.models.tasks import AGREED_BY_PEOPLE, Outcome, Participant, QuestionAnswers, Slot, Task
 
 __all__ = [
@@ -43,6 +51,7 @@ __all__ = [
     "Slot",
     "Study",
     "StudyAgreement",
+    "StudyHelper",
     "StudyPlan",
     "StudyVersion",
     "Task",

@@ -202,6 +202,25 @@ class StudyPlan(models.Model):
         return f"{self.study_id} {self.number}"
 
 
+class StudyHelper(models.Model):
+    """Judge or metric that helps to draw a study's items, with its scores of them.
+
+    Rows never change, so that draws and estimates read the same scores. The newest one is in use.
+    """
+
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="helpers")
+    identity = models.CharField(max_length=300, help_text=_("Names and versions of the scores and uncertainties."))
+    scores = models.JSONField(help_text=_("{item id: score}"))
+    weights = models.JSONField(help_text=_("{item id: relative probability of being drawn}; the mean of a bot is 1"))
+    created_at = DatabaseTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["pk"]
+
+    def __str__(self) -> str:
+        return self.identity
+
+
 class ConsentText(models.Model):
     """Exact texts that participants agreed to.
 

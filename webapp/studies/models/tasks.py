@@ -12,7 +12,7 @@ from django.utils.translation import gettext_lazy as _
 from webapp.core.models import DatabaseTimeField, TimeStamped
 from webapp.core.project_scope import ProjectManager
 from webapp.studies.models.participants import Item
-from webapp.studies.models.studies import ConsentText, Study, StudyVersion
+from webapp.studies.models.studies import ConsentText, Study, StudyHelper, StudyVersion
 from webapp.studies.recruitment.settings import submission_of
 
 # Scripts cannot consent, and raters of imported data were not asked.
@@ -232,6 +232,24 @@ class Slot(models.Model):
     condition = models.JSONField(
         default=dict, blank=True, editable=False, help_text=_("{factor: level} of the chat; empty without factors.")
     )
+    probability = models.FloatField(
+        null=True, blank=True, editable=False, help_text=_("Probability that the participant's task has the item.")
+    )
+    weight = models.FloatField(
+        null=True,
+        blank=True,
+        editable=False,
+        help_text=_("Weight of the item's rating in estimates; 1 if all are alike."),
+    )
+    helper = models.ForeignKey(
+        StudyHelper,
+        null=True,
+        blank=True,
+        editable=False,
+        on_delete=models.RESTRICT,
+        related_name="slots",
+        help_text=_("The helper by whose scores the item was drawn; empty if all items were equally likely."),
+    )
 
     class Meta:
         ordering = ["task", "order"]
@@ -243,6 +261,13 @@ class Slot(models.Model):
                 | Q(bot_id="", conversation__isnull=False, item=None)
                 | Q(bot_id="", conversation=None, item__isnull=False),
                 name="slot_one_target",
+            ),
+            models.CheckConstraint(
+                condition=Q(probability=None, weight=None, helper=None)
+                # A comparison with null is unknown, which a constraint lets pass.
+                | Q(probability__isnull=False, weight__isnull=False, item__isnull=False)
+                & Q(probability__gt=0, probability__lte=1, weight__gt=0),
+                name="slot_probability_valid",
             ),
         ]
 

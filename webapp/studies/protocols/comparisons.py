@@ -68,7 +68,7 @@ class AnnotateProtocol(StudyProtocol):
     headline = "Rate a chatbot’s replies"
     gives: Gives = "items"
     activity_place = 1
-    settings: tuple[str, ...] = ("judging", "attention")
+    settings: tuple[str, ...] = ("judging", "helping", "attention")
     identity = Identity("annotate", "1")
     steps = usual_steps(Step("judge", _("Rate")))
     page = JudgePage(_("How good is this reply?"), _("Reply %(n)s of %(of)s"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection
 
 from evaluation.data.populations import read_margins, validate_margin_answers
@@ -9,6 +10,7 @@ from webapp.bots.selectors import bots_unpriced
 from webapp.core.clock import database_now
 from webapp.studies.assignment.capacity import has_planned_number
 from webapp.studies.assignment.rules.base import rules
+from webapp.studies.helped_draws import item_pool, read_item_scores
 from webapp.studies.models import AGREED_BY_PEOPLE, Outcome, Study
 from webapp.studies.protocols.base import asks_questions, get_protocol, protocols
 from webapp.studies.recruitment.completion import pay_in_all
@@ -195,6 +197,47 @@ def validate_selection(on: Checked) -> Errors:
         return {}
     message = f"With {n} options, participants must choose fewer than {n}, not {n_to_choose}. Lower this number."
     return {"n_choose": message}
+
+
+def validate_helper(on: Checked) -> Errors:
+    """Check that a judge can help, and on opening that its items have known probabilities."""
+    helping, judging, quotas = on.values.helping, on.values.judging, on.values.quotas
+    if not helping.helper:
+        words = "Choose the judge whose uncertainty this is, or leave this empty."
+        return {"helper_uncertainty": words} if helping.helper_uncertainty else {}
+    if on.protocol is not None and "helping" not in on.protocol.settings:
+        words = f"The protocol “{on.protocol.title}” does not rate replies one by one, so no judge can help."
+        return {"helper": f"{words} Leave this empty."}
+    if not on.is_open:
+        return {}
+    errors: Errors = {}
+    for name in ("raters_wanted", "raters_most"):
+        if getattr(judging, name):
+            errors[name] = (
+                "Items with enough raters are no longer drawn, so with a judge’s help their probabilities are unknown. "
+                "Enter 0 and limit the number of tasks instead, or let no judge help."
+            )
+    if quotas.max_conversations_per_participant != 1 or on.values.sittings.parts:
+        errors["max_conversations_per_participant"] = (
+            "With a judge’s help, each participant can do only one task: the probabilities of items in a second task "
+            "are unknown. Enter 1, or let no judge help."
+        )
+    if on.study.pk is None or (on.was_open and on.before is not None and on.before.values.helping == helping):
+        return errors
+    pool = item_pool(on.study)
+    bot, n_fewest = min(Counter(pool.values()).items(), key=lambda row: row[1], default=("", 0))
+    if pool and judging.n_items > n_fewest * len(set(pool.values())):
+        errors["n_items"] = (
+            f"Each task has equally many items of every chatbot, but {bot or 'the one without a name'} has only "
+            f"{n_fewest}. Lower this number, add items, or let no judge help."
+        )
+    for name, score_name in (("helper", helping.helper), ("helper_uncertainty", helping.helper_uncertainty)):
+        if score_name and pool and pool.keys().isdisjoint(read_item_scores(on.study, score_name).scores):
+            errors[name] = (
+                f"All {len(pool)} items lack a value by “{score_name}”. Import scores of the items, compute the metric "
+                "for the conversations that they were drawn from, or let no judge help."
+            )
+    return errors
 
 
 def validate_reference(on: Checked) -> Errors:

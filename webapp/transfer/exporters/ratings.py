@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple
 from typing import Any
 
-from django.db.models import Q, QuerySet
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from evaluation.analysis.error_spans import SEVERITIES
 from webapp.conversations.models import Conversation, Turn
@@ -94,6 +94,19 @@ _TARGET = (
         missing="Imported ratings belong to no task.",
     ),
 )
+_DRAW = (
+    ExportColumn(
+        "probability",
+        "number",
+        "Probability with which the item was drawn for this task.",
+        missing="The probability is not known: no judge helped in the study.",
+    ),
+    ExportColumn(
+        "helper",
+        "text",
+        "Judge or metric by whose uncertainty the item was drawn, with its version; empty if it did not help.",
+    ),
+)
 _RELATED = (
     "conversation__bot",
     "conversation__slot__task__version",
@@ -112,7 +125,7 @@ _PRIVATE = (
     ExportColumn("external_id", "text", "The participant's id on that platform. Private."),
     ExportColumn("completion_code", "text", "Completion code shown to the participant. Private."),
 )
-_RESERVED = {"direction", "reference_score", "kept_both", SPANS, STEPS, SITTING}
+_RESERVED = {"direction", "reference_score", "kept_both", "probability", "helper", SPANS, STEPS, SITTING}
 """Names of columns that questions of other protocols do not take either."""
 _TAKEN = {column.name for column in (*_BEFORE, *_AFTER, *_PRIVATE, *_TARGET)} | _RESERVED
 
@@ -128,7 +141,8 @@ class RatingsTable:
         dimensions = [column for _, column in self._dimensions(study)]
         dimensions += [column for _, column in self._other_columns(study)]
         private = _PRIVATE if options.include_private else ()
-        return [*_BEFORE, *dimensions, *_AFTER, *private, *_TARGET, *_extra_columns(study), *condition_columns(study)]
+        last_columns = (*_draw_columns(study), *condition_columns(study))
+        return [*_BEFORE, *dimensions, *_AFTER, *private, *_TARGET, *_extra_columns(study), *last_columns]
 
     def count(self, study: Study, options: ExportOptions) -> int:
         # Separate queries: a single one would join all ratings of the database.
@@ -144,6 +158,11 @@ class RatingsTable:
         other_questions = [question for question, _ in self._other_columns(study)]
         extra_columns, factors = _extra_columns(study), condition_columns(study)
         ratings = _included(study, options).select_related(*_RELATED).order_by("id")
+        draw_names = [column.name for column in _draw_columns(study)]
+        if draw_names:
+            slots = Slot.objects.filter(task=OuterRef("task"), item=OuterRef("item"))
+            columns = {"probability": "probability", "helper": "helper__identity"}
+            ratings = ratings.annotate(**{name: Subquery(slots.values(path)[:1]) for name, path in columns.items()})
         for rating in ratings.iterator(chunk_size=CHUNK):
             chat = rating.conversation or (rating.turn and rating.turn.conversation)
             condition_chat = chat or (_chat_of(rating.first) if rating.first else None)
@@ -164,6 +183,7 @@ class RatingsTable:
                 *(_private_cells(study, rating) if options.include_private else ()),
                 *_target_cells(rating),
                 *((rating.answers | rating.other_answers).get(column.name) for column in extra_columns),
+                *(getattr(rating, name) for name in draw_names),
                 *condition_cells(
                     factors, condition_chat.condition if condition_chat else None, _sitting(rating, condition_chat)
                 ),
@@ -337,6 +357,11 @@ def _extra_columns(study: Study) -> tuple[ExportColumn, ...]:
     """Return the columns of the protocol's extra answers."""
     extra_answers = get_protocol(study).get_extra_answers(study.versions.all())
     return tuple(ExportColumn(extra.name, extra.type, extra.description, extra.labels) for extra in extra_answers)
+
+
+def _draw_columns(study: Study) -> tuple[ExportColumn, ...]:
+    """Return the columns of draws, for studies in which a judge can help."""
+    return _DRAW if "helping" in get_protocol(study).settings else ()
 
 
 def _sitting(rating: Rating, chat: Conversation | None) -> str:
