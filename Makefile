@@ -84,7 +84,7 @@ SECOND_PASS ?= all
 ON_DATABASE := $(addprefix tests/,journeys/test_message.py journeys/test_research.py journeys/test_arrivals.py \
   journeys/test_starts.py journeys/test_run_with_redis.py outside/test_sockets.py contracts/test_project_contents.py contracts/test_study_pages.py \
   upgrades/test_migrations.py upgrades/test_upgrades.py webapp/audit/test_chain.py webapp/audit/test_pages.py webapp/search webapp/studies/assignment \
-  webapp/studies/privacy \
+  webapp/studies/privacy webapp/results/test_judge_items.py \
   webapp/test_builders.py webapp/api/test_api.py webapp/api/test_lengths.py webapp/bots/test_health.py \
   webapp/bots/test_services.py webapp/conversations/test_bot_host.py webapp/conversations/test_bot_images.py \
   webapp/conversations/test_cost_meter.py webapp/conversations/test_partners.py \

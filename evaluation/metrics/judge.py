@@ -27,7 +27,7 @@ from pydantic import Field, model_validator
 
 from chatbots import Conversation
 from chatbots.text import quote
-from chatbots.validation import InputModel
+from chatbots.validation import InputModel, Many
 from evaluation.data.items import ReplyInContext
 from evaluation.data.tables import per_turn
 from evaluation.metrics.base import CHOSEN_LICENCE, ConfiguredMetric
@@ -35,7 +35,7 @@ from evaluation.metrics.likelihood import Continuations
 from evaluation.metrics.registry import register_metric
 from evaluation.metrics.replies import ReplyMetric
 from evaluation.metrics.text_cache import TextCache
-from evaluation.metrics.verdicts import NO_NUMBER, read_verdict
+from evaluation.metrics.verdicts import NO_NUMBER, read_reason, read_verdict
 
 PROMPT = (
     "Two speakers talk with each other. Read the conversation, then judge the last reply. {question}\n\n"
@@ -62,6 +62,9 @@ RATING_FORM = (
     "{question} Rate from {low} ({low_label}) to {high} ({high_label}). End with a last line of this form, where N is "
     "one whole number:\nRating: N"
 )
+REASON_FORM = RATING_FORM.replace("End with", "First write the reason in one sentence. End with")
+REPLY_EXAMPLE = "An earlier conversation, as an example:\n{context}\n\nIts last reply:\n{reply}"
+CHAT_EXAMPLE = "An earlier conversation, as an example:\n{chat}"
 PAIR_FORM = "Which {what} is better, A or B? End with a last line of this form, where X is A or B:\nBetter: X"
 TOO_LONG = "both conversations together are too long for the judge's model"
 WRITTEN = "the judge's endpoint returned no log-probabilities of the numbers, so the score is the number it wrote"
@@ -78,6 +81,22 @@ _LONGEST_EXAMPLE = 80
 _AROUND = " \n\t*\"'`():."
 _LEAST_MASS = 0.5
 """Minimum total probability of all answers for using their log-probabilities."""
+
+
+class JudgeExample(InputModel):
+    """Rated example that precedes what the judge rates: a reply with its context, or a whole conversation."""
+
+    context: Many[str] = ()
+    reply: str = ""
+    chat: str = Field("", description="conversation, one line per turn")
+    rating: int
+    reason: str = ""
+
+    @model_validator(mode="after")
+    def _has_one_text(self) -> JudgeExample:
+        if bool(self.reply) == bool(self.chat):
+            raise ValueError("either reply or chat must be set, but not both")
+        return self
 
 
 class JudgeOptions(InputModel):
@@ -115,6 +134,8 @@ class JudgeOptions(InputModel):
         1000, ge=1, description="maximum number of requests per run; replies after that have no score"
     )
     device: str = Field("cpu", description="device of a local model")
+    examples: Many[JudgeExample] = Field((), max_length=20, description="rated examples that the prompt begins with")
+    gives_reason: bool = Field(False, description="whether a judge that writes also gives its reason")
 
     @model_validator(mode="after")
     def _fits_together(self) -> JudgeOptions:
@@ -122,6 +143,8 @@ class JudgeOptions(InputModel):
             raise ValueError("either bot or model must be set, but not both")
         if self.low >= self.high:
             raise ValueError(f"high is {self.high}; it must be above low, {self.low}")
+        if outside := [example.rating for example in self.examples if not self.low <= example.rating <= self.high]:
+            raise ValueError(f"an example is rated {outside[0]}; ratings are from {self.low} to {self.high}")
         for key in self.rubric:
             if not re.fullmatch(r"[a-z][a-z0-9_]*", key):
                 raise ValueError(
@@ -170,6 +193,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         self.trouble = ""
         self.problems: list[str] = []
         self.examples: dict[str, str] = {}
+        self.reasons: list[str] = []
         self.weighted = np.ones(0, dtype=bool)
         self._model = Continuations(chosen.model, chosen.device) if chosen and chosen.model else None
         low, high = (chosen.low, chosen.high) if chosen else (1, 5)
@@ -198,7 +222,12 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
     def params(self) -> dict[str, Any]:
         if self.options is None:
             return {"model": None}
-        prompt_options = self.options.model_dump(exclude={"bot", "model", "device", "max_requests", "chat_prompt"})
+        unused = {"bot", "model", "device", "max_requests", "chat_prompt", "examples", "gives_reason"}
+        prompt_options = self.options.model_dump(exclude=unused)
+        if self.options.examples:  # identities are stored, so they must not contain participants' words
+            prompt_options["examples"] = hashlib.sha256(repr(self.options.examples).encode()).hexdigest()[:16]
+        if self.options.gives_reason:
+            prompt_options["gives_reason"] = True
         digest = hashlib.sha256(repr(sorted(prompt_options.items())).encode()).hexdigest()[:16]
         if self._model is not None:
             return {"model": self._model.identity.as_dict(), "prompt": digest, **prompt_options}
@@ -299,8 +328,20 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
 
     def _filled(self, prompt: str, key: str, **texts: str) -> str:
         assert self.options is not None
-        scale = self.options.model_dump(include={"low", "high", "low_label", "high_label"})
-        return fence(prompt, RATING_FORM, texts, question=self.options.rubric[key], **scale)
+        blanks = self.options.model_dump(include={"low", "high", "low_label", "high_label"})
+        form = REASON_FORM if self.options.gives_reason and self._model is None else RATING_FORM
+        template, start = CHAT_EXAMPLE if "chat" in texts else REPLY_EXAMPLE, ""
+        for n, example in enumerate(self.options.examples):
+            example_texts = {"context": lines(example.context), "reply": example.reply, "chat": example.chat}
+            names = [name for name in example_texts if f"{{{name}}}" in template]
+            if not all(example_texts[name] for name in names):
+                continue  # an example of the other kind
+            texts |= {f"example_{n}_{name}": example_texts[name] for name in names}
+            blanks |= {f"example_{n}_reason": " ".join(example.reason.split()), f"example_{n}_rating": example.rating}
+            start += template.format(**{name: f"{{example_{n}_{name}}}" for name in names})
+            reason = f"\n\n{{example_{n}_reason}}" if example.reason else ""
+            start += f"{reason}\nRating: {{example_{n}_rating}}\n\n"
+        return fence(start + prompt, form, texts, question=self.options.rubric[key], **blanks)
 
     def chances(self, prompts: Sequence[str], answers: Sequence[str], *, read_all: bool = False) -> np.ndarray:
         """Request the probability of each answer to each prompt: (N, A).
@@ -338,8 +379,9 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
         found_chances = np.full((len(prompts), len(answers)), np.nan)
         self.trouble = ""
         self.problems = [""] * len(prompts)
+        self.reasons = [""] * len(prompts)
         for context in contexts:
-            bot.likely_want(context, _response_format(answers))
+            bot.likely_want(context, _response_format(answers, gives_reason=self.options.gives_reason))
         for k, (context, answer) in enumerate(zip(contexts, reply(bot, contexts), strict=True)):
             tokens = bot.likely_take(context)
             spent = bot.cost_take(context) if isinstance(bot, PaidBot) else None
@@ -351,6 +393,7 @@ class JudgeMetric(ReplyMetric, ConfiguredMetric):
                 self.trouble = self.trouble or self.problems[k]
                 continue
             verdict = read_verdict(answer.text or "", answers)
+            self.reasons[k] = read_reason(answer.text or "") if self.options.gives_reason else ""
             if verdict.label is None:
                 self.weighted[k], self.problems[k] = False, verdict.problem
                 example = quote(" ".join((answer.text or "").split())[:_LONGEST_EXAMPLE]).replace(";", ",")
@@ -393,19 +436,17 @@ def _label(answers: Sequence[str]) -> str:
     return "Rating" if answers[0].isdigit() else "Better"
 
 
-def _response_format(answers: Sequence[str]) -> dict[str, Any]:
+def _response_format(answers: Sequence[str], *, gives_reason: bool = False) -> dict[str, Any]:
     """Return the structured output schema of the allowed answers.
 
     In the format of OpenAI-compatible endpoints.
     """
     name = _label(answers).lower()
     value = {"type": "integer", "enum": [int(answer) for answer in answers]} if answers[0].isdigit() else None
-    schema = {
-        "type": "object",
-        "properties": {name: value or {"type": "string", "enum": list(answers)}},
-        "required": [name],
-        "additionalProperties": False,
-    }
+    properties = {name: value or {"type": "string", "enum": list(answers)}}
+    if gives_reason and value:
+        properties = {"reason": {"type": "string"}, **properties}
+    schema = {"type": "object", "properties": properties, "required": list(properties), "additionalProperties": False}
     return {"type": "json_schema", "json_schema": {"name": name, "strict": True, "schema": schema}}
 
 

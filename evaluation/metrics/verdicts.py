@@ -14,6 +14,8 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from chatbots.text import sanitise
+
 NO_NUMBER = "the judge's answer contains no single number of the scale"
 NO_LETTER = "its answer was neither A nor B"
 REFUSED = "the judge refused to answer"
@@ -111,6 +113,16 @@ def read_verdict(text: str, answers: Sequence[str]) -> Verdict:
 def is_refusal(text: str) -> bool:
     """Return True if an answer without a verdict is a refusal."""
     return _REFUSAL.search(_clean(text)) is not None
+
+
+def read_reason(text: str) -> str:
+    """Return the reason that a judge wrote with its verdict, up to 500 characters; empty without one."""
+    text = _clean(text)
+    data = _last_json(text)
+    if isinstance(data, dict):
+        return sanitise(str(data.get("reason") or ""), 500)
+    reason = " ".join(line.strip() for line in text.splitlines() if not _LABEL.match(line.strip()))
+    return sanitise(reason, 500) if re.search(r"[^\W\d_]", reason) else ""
 
 
 def _clean(text: str) -> str:

@@ -108,6 +108,10 @@ DOWNLOAD = _action("download", "Downloaded a file", file=_FILES)
 REPORT_SHARE = _action("report.share", "Shared a report by link", days=int)
 REPORT_UNSHARE = _action("report.unshare", "Ended the link to a report")
 
+JUDGE_DEVELOP = _action(
+    "judge.develop", "Developed a judge", step=("start", "version", "correct", "development", "test"), number=int
+)
+
 ERASE = _action("erase", "Erased participants’ data", kind="erasure", participants=int)
 STUDY_DELETE = _action("study.delete", "Deleted a study with its data", participants=int)
 

@@ -25,7 +25,9 @@ from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.selectors import as_counted, dimensions_led, study_dimensions, study_whole
 from webapp.results.benchmark import BenchmarkMetric, benchmark_uploads
 from webapp.results.formula_models import ModelParams, formula_columns, model_params, usual_terms
+from webapp.results.judge_versions import MOST_PROMPT_CHARS, MOST_REASON_CHARS, MOST_WORDING_CHARS
 from webapp.results.judges import JudgesParams, judge_list, rated_studies
+from webapp.results.models import JudgeDevelopment, JudgeVersion
 from webapp.studies.bot_columns import LIMIT_BYTES
 from webapp.studies.models import Study
 from webapp.studies.selectors import factors_of_study
@@ -412,6 +414,76 @@ class JudgesForm(forms.Form):
         kind, _colon, name = gold.partition(":")
         title = dict(self.fields["gold"].choices)[gold] if kind == "file" else ""  # type: ignore[attr-defined]
         return JudgesParams.model_validate({**data, kind: name, "title": title, "run": int(data["run"] or 0) or None})
+
+
+class _OneErrorForm(forms.Form):
+    """Form whose first error is shown as a message."""
+
+    def first_error(self) -> str:
+        """Return the first error with the label of its field."""
+        name, errors = next(iter(self.errors.items()))
+        return f"{self.fields[name].label or name}: {errors[0]}" if name in self.fields else str(errors[0])
+
+
+class DevelopmentForm(JudgesForm):
+    """A gold set, the judge to develop, and the share of test items."""
+
+    judge = forms.ChoiceField(label="Judge", help_text="Its model, scale and prompt are the first version.")
+    test_percent = forms.IntegerField(
+        label="Test items, %", min_value=10, max_value=90, initial=50, help_text="Drawn at random and then fixed."
+    )
+    field_order = ("gold", "question", "judge", "test_percent", "most")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["judge"].choices = self.fields["judges"].choices  # type: ignore[attr-defined]
+        self.fields["most"].max_value = 1000  # type: ignore[attr-defined]
+        for name in ("judges", "run", "expertise"):
+            del self.fields[name]
+        styled(self)
+
+    def to_arguments(self) -> dict[str, Any]:
+        """Return the arguments of `development_start`."""
+        data = self.cleaned_data
+        self.cleaned_data = {**data, "judges": (data["judge"],), "run": "", "expertise": "skilled"}
+        share = self.cleaned_data.pop("test_percent") / 100
+        del self.cleaned_data["judge"]
+        return {"params": self.to_params(), "test_share": share}
+
+
+class VersionForm(_OneErrorForm):
+    """The next version of a judge in development."""
+
+    judge = forms.ChoiceField(label="Model", help_text="Judge whose model and scale it uses.")
+    prompt = forms.CharField(
+        label="Prompt", max_length=MOST_PROMPT_CHARS, widget=forms.Textarea(attrs={"rows": 10, "spellcheck": "false"})
+    )
+    wording = forms.CharField(label="Question", max_length=MOST_WORDING_CHARS, widget=forms.Textarea(attrs={"rows": 2}))
+    examples = forms.TypedMultipleChoiceField(
+        coerce=int, required=False, widget=forms.CheckboxSelectMultiple, label="Corrections as examples"
+    )
+
+    def __init__(self, development: JudgeDevelopment, version: JudgeVersion | None, *args: Any) -> None:
+        super().__init__(*args)
+        self.fields["judge"].choices = [  # type: ignore[attr-defined]
+            (judge.name, judge.title) for judge in judge_list() if judge.unavailable_reason() is None
+        ]
+        corrected = development.items.filter(score__isnull=False)
+        self.fields["examples"].choices = [  # type: ignore[attr-defined]
+            (item.pk, f"{item.score:g}: {item.reason or 'no reason'} ({item.key[:40]})") for item in corrected
+        ]
+        if version is not None:
+            self.initial = {name: getattr(version, name) for name in ("judge", "prompt", "wording")}
+            self.initial["examples"] = [item.pk for item in corrected]
+        styled(self)
+
+
+class CorrectionForm(_OneErrorForm):
+    """Correction of a judge's score; an empty score removes it."""
+
+    item = forms.IntegerField(min_value=1, max_value=2**62)
+    score = forms.FloatField(label="Right score", required=False)
+    reason = forms.CharField(label="Reason", required=False, max_length=MOST_REASON_CHARS)
 
 
 def check_size(file: Any) -> None:

@@ -25,6 +25,7 @@ _PLACES = {
     "guide/reading#from-a-number-to-its-conversations": "study_spread run_spread study_point",
     "guide/reading#leaderboard": "study_results study_results_picture",
     "guide/reading#language-models-as-judges": "judges",
+    "guide/reading#develop-a-judge": "judge_developments judge_development",
     "guide/reading#report-and-share": "study_report",
     "guide/studies": "studies study",
     "guide/studies#study-protocols": "study_new",

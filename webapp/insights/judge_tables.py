@@ -93,8 +93,12 @@ def judge_cards(result: Row) -> list[JudgeCard]:
                 )
             ),
         )
-        for judge in result["judges"]
+        for judge in _judges_and_panels(result)
     ]
+
+
+def _judges_and_panels(result: Row) -> list[Row]:
+    return [*result["judges"], *result.get("panels", ())]
 
 
 def _bar(label: str, estimate: Row, window: ScaleWindow, shade: tuple[float, float]) -> tuple[str, str, Markup]:
@@ -115,7 +119,7 @@ def judges_table(result: Row) -> NamedTable:
     return declared_table(
         "judges",
         "Comparison of judges",
-        result["judges"],
+        _judges_and_panels(result),
         ("Judge", lambda judge: Cell(judge["title"])),
         ("Can replace a rater", lambda judge: Cell(VERDICTS[judge["verdict"]])),
         ("Scored", lambda judge: count_cell(judge["n"])),
@@ -141,7 +145,7 @@ def judges_table(result: Row) -> NamedTable:
             ".5 is needed. Advantage: share of instances where it agrees with the other raters at least as well as a "
             "rater does. Biases: preference for the first position; partial rank correlations with length and "
             "markup, controlling for human ratings; score minus rating for models of its own family. Prompt: version "
-            "of the prompt."
+            "of the prompt. A panel combines all judges; its cost is the sum of theirs."
         ),
     )
 
@@ -169,7 +173,7 @@ def _consistency(judge: Row) -> list[Cell]:
 
 def detail_tables(result: Row) -> list[NamedTable]:
     """Return the tables of details: raters, confusion, effective number."""
-    judges = result["judges"]
+    judges = _judges_and_panels(result)
     raters = declared_table(
         "raters",
         "Alternative-annotator test by rater",

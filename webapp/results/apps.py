@@ -27,8 +27,10 @@ class ResultsConfig(AppConfig):
 
 def _forget_results(studies: Collection[int]) -> None:
     from webapp.jobs.services.jobs import jobs_forget
+    from webapp.results.judge_versions import VERSION_KIND, corrections_erase
 
-    jobs_forget(["results", "benchmark", "explanation", "realism", "judges"], studies)
+    jobs_forget(["results", "benchmark", "explanation", "realism", "judges", VERSION_KIND], studies)
+    corrections_erase(studies)
 
 
 def _forget_shards(instance: Any, **_: Any) -> None:

@@ -25,10 +25,10 @@ from webapp.bots.selectors import bots_discover
 from webapp.conversations.models import Conversation
 from webapp.conversations.selectors import conversations_for_metrics
 from webapp.core.errors import Refused
-from webapp.jobs.models import Job, State
+from webapp.jobs.models import UNFINISHED, Job, State
 from webapp.jobs.selectors.metrics import measurable
 from webapp.jobs.selectors.selfplay import run_by_id
-from webapp.jobs.services.jobs import job_ask, job_restart
+from webapp.jobs.services.jobs import job_ask, job_create, job_restart
 from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_conversations, study_ratings
 from webapp.results.benchmark import BenchmarkParams, benchmark_judgements, data_now
@@ -38,6 +38,8 @@ from webapp.studies.protocols.base import get_protocol
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
+
+DRIFT_KIND = "judge_drift"
 
 
 class JudgesParams(InputModel):
@@ -207,3 +209,15 @@ def judges_done(pk: int | None = None) -> Job | None:
     """Return a finished comparison (default: the newest), or None."""
     finished_jobs = Job.objects.filter(kind=JUDGES_KIND, state=State.DONE, result__isnull=False).select_related("study")
     return finished_jobs.filter(**{} if pk is None else {"pk": pk}).order_by("-pk").first()
+
+
+def drift_ask(comparison: Job, *, created_by: User | None = None) -> Job:
+    """Return the job that checks the judges of a comparison for drift; a second one does not start meanwhile."""
+    running = drift_newest(comparison, state__in=UNFINISHED)
+    payload = {"job": comparison.pk}
+    return running or job_create(kind=DRIFT_KIND, payload=payload, study=comparison.study, created_by=created_by)
+
+
+def drift_newest(comparison: Job, **conditions: Any) -> Job | None:
+    """Return the newest drift check of a comparison, or None."""
+    return Job.objects.filter(kind=DRIFT_KIND, payload__job=comparison.pk, **conditions).order_by("-pk").first()

@@ -23,7 +23,7 @@ from webapp.results.fingerprint import JUDGES_KIND
 from webapp.studies.models import Study
 
 _PROMPTS = ("system_prompt", "prompt", "chat_prompt", "rubric")
-_NOT_PARAMETERS = {*_PROMPTS, "model", "base_url", "api_key_env", "secret", "price_in", "price_out"}
+_NOT_PARAMETERS = {*_PROMPTS, "model", "base_url", "api_key_env", "secret", "price_in", "price_out", "examples"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ by contexts and raters together, adding the variances of crossed clusters as in 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -68,28 +68,46 @@ def binary_alpha(x: np.ndarray, y: np.ndarray) -> float:
 
 def agreement_of(gold: GoldSet, scores: np.ndarray) -> JudgeEstimate:
     """Compute the agreement of scores with people's ratings."""
+    return _agreement(gold, [scores])
+
+
+def agreement_difference(gold: GoldSet, first: np.ndarray, second: np.ndarray) -> JudgeEstimate:
+    """Compute the agreement of the first scores minus that of the second, on instances that both have scored.
+
+    The interval is that of the paired difference, over the units of `agreement_of`.
+    """
+    is_scored = np.isfinite(first + second)
+    return _agreement(gold, [np.where(is_scored, scores, np.nan) for scores in (first, second)])
+
+
+def _agreement(gold: GoldSet, sides: Sequence[np.ndarray]) -> JudgeEstimate:
+    """Compute the agreement of one side, or the first side's minus the second's."""
     is_binary = len(gold.points) == 2
-    answers = gold.nearest(scores) if is_binary else scores
+    all_answers = [gold.nearest(scores) if is_binary else scores for scores in sides]
     middle = gold.dimension.low + gold.width / 2
 
-    def coefficient(means: np.ndarray, mask: np.ndarray) -> float:
+    def coefficient(answers: np.ndarray, means: np.ndarray, mask: np.ndarray) -> float:
         known = mask & np.isfinite(means + answers)
         if not is_binary:
             return rank_correlation(answers[known], means[known])
         known &= means != middle  # no majority
         return binary_alpha(answers[known], np.where(means[known] > middle, gold.points[1], gold.points[0]))
 
-    known = np.isfinite(gold.means + answers)
+    def statistic(means: np.ndarray, mask: np.ndarray) -> float:
+        values = [coefficient(answers, means, mask) for answers in all_answers]
+        return values[0] - values[1] if len(values) == 2 else values[0]
+
+    known = np.isfinite(gold.means + all_answers[0])
     n, everything = int(known.sum()), np.ones(len(gold), dtype=bool)
-    value = coefficient(gold.means, everything)
+    value = statistic(gold.means, everything)
     if not np.isfinite(value):
         few = f"only {n} instances have both a rating and a score; 3 are needed"
         return JudgeEstimate(None, n=n, reason=few if n < 3 else "all scores or all ratings are equal")
     codes = np.unique(gold.context_codes[known], return_inverse=True)[1].reshape(-1)
-    carried = min(effective_units(ranks(side), codes) for side in (answers[known], gold.means[known]))
+    carried = min(effective_units(ranks(side[known]), codes) for side in (*all_answers, gold.means))
     if few_units := few_carry(carried, int(codes.max()) + 1):
         return JudgeEstimate(value, n=n, reason=str(few_units))
-    parts = [_compute_leave_one_out(lambda mask: coefficient(gold.means, mask), gold.context_codes, known)]
+    parts = [_compute_leave_one_out(lambda mask: statistic(gold.means, mask), gold.context_codes, known)]
     used = known[gold.item]
     is_named = used & np.array([rater is not None for rater in gold.rater], dtype=bool)
     over: Over = "contexts"
@@ -97,9 +115,9 @@ def agreement_of(gold: GoldSet, scores: np.ndarray) -> JudgeEstimate:
         over = "contexts and raters"
         for groups in (gold.rater.astype(str), np.random.default_rng(0).permutation(len(gold.item))):
             parts.append(
-                _compute_leave_one_out(lambda mask: coefficient(gold.means_of(mask * 1.0), everything), groups, used)
+                _compute_leave_one_out(lambda mask: statistic(gold.means_of(mask * 1.0), everything), groups, used)
             )
-    return _interval(value, parts, n, over)
+    return _interval(value, parts, n, over, fisher=len(sides) == 1)
 
 
 def _compute_leave_one_out(statistic: Callable[[np.ndarray], float], codes: np.ndarray, used: np.ndarray) -> np.ndarray:

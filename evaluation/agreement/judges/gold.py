@@ -86,12 +86,7 @@ class GoldSet:
     @cached_property
     def points(self) -> tuple[float, ...]:
         """Possible answers of the scale, in order; empty for a slider."""
-        low, high, seen = self.dimension.low, self.dimension.high, np.unique(self.value)
-        if set(seen.tolist()) == {low, high}:
-            return (low, high)
-        if bool(np.equal(np.mod([*seen, low, high], 1), 0).all()) and self.width < MOST_POINTS:
-            return tuple(np.arange(low, high + 1).tolist())
-        return tuple(seen.tolist()) if len(seen) <= MOST_POINTS else ()
+        return scale_points(self.dimension.low, self.dimension.high, self.value)
 
     def nearest(self, scores: np.ndarray) -> np.ndarray:
         """Return scores rounded to the nearest scale point.
@@ -143,6 +138,16 @@ class GoldSet:
             answers={self.dimension.key: self.value},
             dimensions=(self.dimension,),
         )
+
+
+def scale_points(low: float, high: float, answers: np.ndarray) -> tuple[float, ...]:
+    """Return the possible answers of a scale, in order; empty for a slider."""
+    seen = np.unique(answers[np.isfinite(answers)])
+    if set(seen.tolist()) == {low, high}:
+        return (low, high)
+    if bool(np.equal(np.mod([*seen, low, high], 1), 0).all()) and high - low < MOST_POINTS:
+        return tuple(np.arange(low, high + 1).tolist())
+    return tuple(seen.tolist()) if len(seen) <= MOST_POINTS else ()
 
 
 def bot_text(text: GoldText) -> str:

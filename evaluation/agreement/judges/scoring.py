@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -82,6 +82,7 @@ class JudgeScores:
         reasons: reasons for missing scores, with counts.
         n_requests, seconds, cost: totals.
         pairs: replies to one context, judged in both orders.
+        written: (N,) reasons that the judge wrote in the first pass; empty if it writes none.
     """
 
     judge: str
@@ -96,6 +97,7 @@ class JudgeScores:
     seconds: float = 0.0
     cost: float | None = None
     pairs: JudgedPairs | None = None
+    written: Sequence[str] = ()
 
     @property
     def first(self) -> np.ndarray:
@@ -172,6 +174,7 @@ def score_gold(
     numbers = np.arange(options.low, options.high + 1)
     rows = np.full((1 if is_fixed else max(1, repeats), len(gold)), np.nan)
     reasons: Counter[str] = Counter()
+    written = [""] * len(gold)
     for judge.repeat, row in enumerate(rows):
         n = len(prompts) if judge.repeat == 0 else min(len(prompts), MOST_REPEATED)
         for begin in range(0, n, BATCH):
@@ -183,6 +186,7 @@ def score_gold(
             share = (points - options.low) / (options.high - options.low)
             row[begin : begin + len(batch)] = gold.dimension.low + share * gold.width
             if judge.repeat == 0:
+                written[begin : begin + len(judge.reasons)] = judge.reasons
                 problems = judge.problems or [NO_NUMBER] * len(batch)
                 reasons.update(judge.with_example(problems[k]) for k in np.flatnonzero(np.isnan(points)))
             if progress is not None:
@@ -202,6 +206,7 @@ def score_gold(
         seconds=time.monotonic() - began,
         cost=None if is_fixed else judge.cost,
         pairs=pairs,
+        written=written if any(written) else (),
     )
 
 

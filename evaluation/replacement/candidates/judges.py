@@ -1,4 +1,4 @@
-"""Language models as judges, and the mean of all of them."""
+"""Language models as judges, each by itself and all of them as a panel."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from evaluation.agreement.judges.gold import scale_points
+from evaluation.agreement.judges.panels import mean_scores, vote_scores
 from evaluation.replacement.candidate import ReplacementCandidate, ReplacementData, register_candidate
 
 
@@ -26,7 +28,7 @@ class JudgeCandidates:
 
 @register_candidate
 class PanelCandidates:
-    """Mean score of all judges, for chats that every one of them scored."""
+    """All judges together, for chats that every one of them scored: their mean, and their vote on a scale of points."""
 
     name = "panel"
     title = "Panel of judges"
@@ -37,9 +39,17 @@ class PanelCandidates:
         if len(data.judges) < 2:
             return
         panel = list(data.judges.values())
-        common = set.intersection(*(set(scores) for scores in panel))
-        scores = {chat: float(np.mean([judge[chat] for judge in panel])) for chat in common}
-        candidate = data.make_candidate(self.name, "mean", f"Panel of {len(panel)} judges", scores)
+        common = sorted(set.intersection(*(set(scores) for scores in panel)))
+        rows = np.array([[judge[chat] for chat in common] for judge in panel])
+        combined = {"mean": mean_scores(rows)}
+        leading = data.ratings.leading
+        points = () if leading is None else scale_points(leading.low, leading.high, data.ratings.values())
+        if len(panel) > 2 and points:  # two judges either agree or tie
+            combined["vote"] = vote_scores(rows, points)
         reasons = [data.unknown_origins[judge] for judge in data.judges if judge in data.unknown_origins]
         built_on = frozenset[str]().union(*(data.built_on.get(judge, frozenset()) for judge in data.judges))
-        yield replace(candidate, built_on=built_on, reason=reasons[0] if reasons else None)
+        for rule, values in combined.items():
+            title = f"Panel of {len(panel)} judges" + (", vote" if rule == "vote" else "")
+            scores = dict(zip(common, values.tolist(), strict=True))
+            candidate = data.make_candidate(self.name, rule, title, scores)
+            yield replace(candidate, built_on=built_on, reason=reasons[0] if reasons else None)

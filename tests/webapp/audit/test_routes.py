@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
+import numpy as np
 import pytest
 from django.contrib.auth import get_user_model
 from django.core import serializers
@@ -21,8 +22,10 @@ from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
+from evaluation.metrics.registry import metrics
 from tests.builders import calls_forget, make_annotated, make_conversation, make_study
 from tests.conftest import ROOT
+from tests.evaluation.agreement.judges.fake_judge import RuleJudge, items
 from tests.webapp.api.programs import openapi
 from tests.webapp.pay.test_services import REASON
 from webapp.audit.chain import chain_check, pending_write
@@ -38,6 +41,8 @@ from webapp.dashboard.urls import urlpatterns
 from webapp.jobs.models import HybridFit, Job, SelfPlayConversation, SelfPlayRun
 from webapp.pay.models import Decision
 from webapp.pay.submissions import SubmissionKey
+from webapp.results.benchmark_data import benchmark_upload_keep
+from webapp.results.models import JudgeDevelopment, JudgeItem
 from webapp.studies.models import Participant, Study, StudyAgreement
 from webapp.studies.study_file import study_example, study_file_of, study_file_text
 from webapp.transfer.import_scores import scores_import
@@ -64,6 +69,7 @@ HARMLESS = {
     "job_move": "moves a job in the queue",
     "job_stop": "stops a job",
     "judges": "starts a job that computes results",
+    "judges_drift": "starts a job that computes results",
     "project_choose": "switches the pages to another project of the user",
     "run_keep": "a saved search",
     "run_note": "a note, stored with its author",
@@ -313,6 +319,26 @@ def a_run(world: World) -> None:
     world.get("run_export", run.pk, what="conversations", format="csv")
 
 
+def a_developed_judge(world: World) -> int:
+    judge = RuleJudge(lambda text, repeat: 3.0, name="ruled", title="Ruled")
+    rows = items(np.full((60, 3), 4.0), [MARK] * 60)
+    content = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    file = benchmark_upload_keep(SimpleUploadedFile("rated.jsonl", content))
+    metrics.add(judge)
+    try:
+        world.post("judge_developments", gold=f"file:{file}", judge="ruled", test_percent=50, most=300)
+    finally:
+        metrics.discard("ruled")
+    return int(JudgeDevelopment.objects.get().pk)
+
+
+def a_correction(world: World) -> None:
+    pk = a_developed_judge(world)
+    PendingEntry.everywhere.all().delete()
+    item = JudgeItem.objects.filter(part="development")[0]
+    world.post("judge_development", pk, action="correct", item=item.pk, score=3, reason=MARK)
+
+
 def opened(world: World) -> None:
     world.visit("rated", "p")
     world.get("study_people", "paid")
@@ -324,6 +350,8 @@ def opened_person(world: World) -> None:
 
 
 RECORDED: dict[str, list[tuple[str, Callable[[World], Any]]]] = {
+    "judge_developments": [("judge.develop", a_developed_judge)],
+    "judge_development": [("judge.develop", a_correction)],
     "study_new": [("study.create", lambda w: w.post("study_new", protocol="chat", name="New"))],
     "study_new_file": [("study.create", lambda w: w.post("study_new_file", text=example(w)))],
     "study_file_upload": [

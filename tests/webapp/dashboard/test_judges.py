@@ -121,15 +121,16 @@ def test_the_page_begins_with_the_verdicts_and_has_each_figure_of_the_test(staff
     assert "<p>It is not known whether Random may replace a rater." in html
     assert "rated items would decide it for a judge as good as a rater." in html
     assert "do not use it as a judge here" in html
-    good_card, random_card = shown.context["cards"]
+    good_card, random_card, panel_card = shown.context["cards"]
     assert (good_card.verdict, random_card.verdict) == ("May replace a rater", "Not known")
+    assert panel_card.title == "Panel of 2 judges, mean"
     assert "Share of raters that it can replace" in html
     assert html.count("cell-svg") >= 3
     gold = gold_of_replies(judgements_of(JudgedItem.model_validate(row) for row in rows()))
     wanted = alternative_test(gold, TRUTH.clip(1, 5), 0.15)
     table = staff.get(f"{ADDRESS}{job.pk}.csv")
     assert table.status_code == 200
-    [good, random] = csv.DictReader(io.StringIO(table.content.decode()))
+    [good, random, _panel] = csv.DictReader(io.StringIO(table.content.decode()))
     assert (good["Can replace a rater"], random["Can replace a rater"]) == ("yes", "not known")
     assert float(good["Winning rate"]) == wanted.winning_rate
     assert float(good["Advantage"]) == pytest.approx(wanted.advantage)

@@ -15,7 +15,7 @@ from webapp.dashboard.views.jobs import job_context
 from webapp.insights.judge_tables import detail_tables, judge_cards, judges_table, judges_verdict
 from webapp.jobs.models import State
 from webapp.jobs.services.jobs import jobs_settle
-from webapp.results.judges import judges_ask, judges_done, judges_newest, judges_plan
+from webapp.results.judges import drift_newest, judges_ask, judges_done, judges_newest, judges_plan
 
 
 @form_view(to_post=[Right.RUN])
@@ -39,6 +39,7 @@ def judges(request: HttpRequest) -> HttpResponse:
     done = [job for job in jobs if job.state == State.DONE and job.result]
     selected_job = next((job for job in done if str(job.pk) == request.GET.get("job")), done[0] if done else None)
     result = selected_job.result if selected_job is not None else None
+    drift = drift_newest(selected_job) if selected_job is not None else None
     return page(
         request,
         "judges.html",
@@ -51,7 +52,8 @@ def judges(request: HttpRequest) -> HttpResponse:
         cards=judge_cards(result) if result else [],
         table=judges_table(result) if result else None,
         details=detail_tables(result) if result else [],
-        running=[job_context(job, job.kind) for job in jobs if not job.is_over],
+        drift=drift,
+        running=[job_context(job, job.kind) for job in [*jobs, *filter(None, [drift])] if not job.is_over],
         broken=jobs[0] if jobs and jobs[0].state in (State.FAILED, State.CANCELLED) else None,
         form=form,
         plan=plan,

@@ -6,14 +6,11 @@ from argparse import ArgumentParser
 from typing import Any
 
 from django.core.management.base import CommandError
-from django.urls import reverse
 
-from evaluation.agreement.judges.drift import measure_drift
-from evaluation.data.tables import to_plain
-from webapp.bots.models import Alert
 from webapp.core.management.base import ConfabCommand, whole_number
-from webapp.jobs.alerts import alerts_tell
-from webapp.results.judges import JudgesParams, gold_read, judge_named, judges_done
+from webapp.jobs.management.command_line import run_inline
+from webapp.jobs.services.jobs import job_create
+from webapp.results.judges import DRIFT_KIND, judges_done
 
 
 class Command(ConfabCommand):
@@ -27,17 +24,9 @@ class Command(ConfabCommand):
     def run(self, **options: Any) -> list[dict[str, Any]]:
         if (comparison := judges_done(options["job"])) is None:
             raise CommandError("there is no finished comparison of judges with this number")
-        gold, stored = gold_read(JudgesParams.model_validate(comparison.payload | {"most": 10_000})), comparison.result
-        assert stored is not None
-        drifts = [
-            measure_drift(judge_named(judge["judge"]), gold, judge, stored["digests"]) for judge in stored["judges"]
-        ]
-        for drift in drifts:
-            if drift.has_drifted:
-                title = f"Confab: the judge {drift.judge} has drifted"
-                alert_fields = {"title": title, "words": drift.sentence, "link": reverse("dashboard:judges")}
-                alerts_tell(event=Alert.Event.JUDGE_DRIFTED, content=alert_fields)
-        return [to_plain(drift) | {"sentence": drift.sentence} for drift in drifts]
+        payload = {"job": comparison.pk}
+        job = job_create(kind=DRIFT_KIND, payload=payload, study=comparison.study, enqueue=False)
+        return list(run_inline(job, label="Drift", unit="judges").result or ())
 
     def present(self, result: Any) -> None:
         for drift in result:

@@ -1,0 +1,303 @@
+"""Development of judges: split of the gold set, versions, corrections, and checks of a version."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from django.db import transaction
+from django.db.models import F, Max, Q
+
+from chatbots import Conversation as ChatText
+from chatbots.text import is_sanitised
+from chatbots.validation import InputModel, ValuesError
+from evaluation.agreement.judges.development import GoldPart, assign_parts
+from evaluation.agreement.judges.gold import GoldSet
+from evaluation.agreement.judges.scoring import judge_identity
+from evaluation.metrics.judge import JudgeMetric, chat_lines
+from webapp.conversations.models import Conversation
+from webapp.core.audit_trail import JUDGE_DEVELOP, record
+from webapp.core.errors import Refused
+from webapp.jobs.models import Job, State
+from webapp.jobs.services.jobs import job_ask, job_restart
+from webapp.ratings.selectors import ratings_counted
+from webapp.results.benchmark import data_now
+from webapp.results.judges import JudgesParams, gold_read, judge_named
+from webapp.results.models import JudgeDevelopment, JudgeItem, JudgeVersion
+from webapp.studies.models import Study
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+VERSION_KIND = "judge_version"
+MOST_EXAMPLES, MOST_PROMPT_CHARS, MOST_WORDING_CHARS, MOST_REASON_CHARS = 20, 8_000, 1_000, 500
+_CHAT_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
+class VersionParams(InputModel):
+    """Parameters of a check: a version and the part of the gold set."""
+
+    version: int
+    part: GoldPart
+
+
+@dataclass(frozen=True, eq=False)
+class DevelopmentSet:
+    """Rated items of a development with their stored parts."""
+
+    gold: GoldSet
+    rows: Mapping[str, JudgeItem]
+
+    @cached_property
+    def parts(self) -> np.ndarray:
+        """(N,) part of each item."""
+        return np.array([self.rows[digest].part for digest in self.gold.digests], dtype=object)
+
+    def take(self, part: GoldPart, without: Collection[str] = ()) -> GoldSet:
+        """Return the items of a part, without the contexts of examples.
+
+        Args:
+            without: digests of the examples.
+        """
+        digests = np.array(self.gold.digests, dtype=object)
+        built_on = np.isin(self.gold.context_codes, self.gold.context_codes[np.isin(digests, list(without))])
+        return self.gold.take(np.flatnonzero((self.parts == part) & ~built_on).tolist())
+
+
+def development_start(*, params: JudgesParams, test_share: float, created_by: User | None = None) -> JudgeDevelopment:
+    """Split a gold set, and store the first version: the standard prompt of the judge.
+
+    Raises:
+        Refused: the set is in development already, has no rated items, or too few for two parts.
+    """
+    gold = gold_read(params)
+    study = Study.objects.filter(key=params.study).first() if params.study else None
+    fields = {"study": study, "file": params.file, "question": params.question}
+    if JudgeDevelopment.objects.filter(**fields).exists():
+        raise Refused("exists", "A judge is already in development on this question of these ratings.")
+    with transaction.atomic():
+        development = JudgeDevelopment.objects.create(
+            **fields,
+            title=params.title or gold.name,
+            most=params.most,
+            seed=secrets.token_hex(8),
+            test_share=test_share,
+            created_by=created_by,
+            **({"project": study.project} if study is not None else {}),
+        )
+        record(JUDGE_DEVELOP, development, step="start", number=development.pk)
+        parts = development_set(development).parts.tolist()
+        if min(parts.count("development"), parts.count("test")) < 10:
+            raise Refused("too_few", "Each part needs 10 rated items; collect more ratings, or change the share.")
+        judge = judge_named(params.judges[0])
+        assert judge.options is not None
+        options, key = judge.options, _rubric_key(judge, gold)
+        prompt = options.chat_prompt if gold.unit == "chat" else options.prompt
+        version_add(development, judge=judge.name, prompt=prompt, wording=options.rubric[key], created_by=created_by)
+    return development
+
+
+def developments() -> list[JudgeDevelopment]:
+    """Return the judges in development, the newest first."""
+    return list(JudgeDevelopment.objects.select_related("study").prefetch_related("versions"))
+
+
+def development_of(pk: int) -> JudgeDevelopment | None:
+    """Return a judge in development, or None."""
+    return JudgeDevelopment.objects.select_related("study").filter(pk=pk).first()
+
+
+def version_numbered(development: JudgeDevelopment, number: int) -> JudgeVersion:
+    """Return the version with this number; raise `Refused` without one."""
+    if (version := development.versions.filter(number=number).first()) is None:
+        raise Refused("not_found", "There is no such version.")
+    return version
+
+
+def development_set(development: JudgeDevelopment) -> DevelopmentSet:
+    """Return the rated items, and store the part of each new one.
+
+    Raises:
+        Refused: as `gold_read`.
+    """
+    study = development.study.key if development.study is not None else ""
+    names = {"study": study, "file": development.file, "title": development.title, "question": development.question}
+    gold = gold_read(JudgesParams(**names, judges=("-",), most=development.most))
+    gold = gold.take(np.flatnonzero(np.isfinite(gold.means)).tolist())
+    rows = {item.digest: item for item in development.items.all()}
+    if not rows.keys() >= set(gold.digests):
+        parts = assign_parts(gold, development.seed, development.test_share)
+        items = zip(gold.digests, gold.keys, parts, strict=True)
+        JudgeItem.objects.bulk_create(
+            [
+                JudgeItem(development=development, digest=digest, key=key[:500], part=part)
+                for digest, key, part in items
+                if digest not in rows
+            ],
+            ignore_conflicts=True,
+        )
+        rows = {item.digest: item for item in development.items.all()}
+    return DevelopmentSet(gold, rows)
+
+
+def _rubric_key(judge: JudgeMetric, gold: GoldSet) -> str:
+    assert judge.options is not None
+    return gold.dimension.key if gold.dimension.key in judge.options.rubric else next(iter(judge.options.rubric))
+
+
+def version_metric(version: JudgeVersion, gold: GoldSet, examples: Sequence[JudgeItem] | None = None) -> JudgeMetric:
+    """Return the judge that a version describes.
+
+    Args:
+        examples: its examples, for a version that is not stored yet.
+
+    Raises:
+        Refused: its judge or an example no longer exists, or the prompt is invalid.
+    """
+    judge = judge_named(version.judge)
+    assert judge.options is not None
+    low, high = judge.options.low, judge.options.high
+    place = {digest: k for k, digest in enumerate(gold.digests)}
+    rows = list(version.examples.all()) if examples is None else list(examples)
+    if len(rows) < version.n_examples or any(row.digest not in place for row in rows):
+        raise Refused("erased", f"{version} cannot score any more, because one of its examples no longer exists.")
+    shown = []
+    for row in rows:
+        text = gold.texts[place[row.digest]]
+        rating = round(low + (float(row.score or 0) - gold.dimension.low) / gold.width * (high - low))
+        is_chat = isinstance(text, ChatText)
+        texts = {"chat": chat_lines(text)} if is_chat else {"context": text.context, "reply": text.response}
+        shown.append({**texts, "rating": rating, "reason": row.reason})
+    changes = {
+        "chat_prompt" if gold.unit == "chat" else "prompt": version.prompt,
+        "rubric": {**judge.options.rubric, _rubric_key(judge, gold): version.wording},
+        "examples": shown,
+        "gives_reason": True,
+    }
+    try:
+        return JudgeMetric(judge.name, str(version), **judge.options.model_dump() | changes)
+    except ValuesError as error:
+        raise Refused("bad_prompt", str(error)) from error
+
+
+def version_add(
+    development: JudgeDevelopment,
+    *,
+    judge: str,
+    prompt: str,
+    wording: str,
+    examples: Collection[int] = (),
+    created_by: User | None = None,
+) -> JudgeVersion:
+    """Store the next version.
+
+    Args:
+        judge: name of the judge whose model and scale it uses.
+        wording: question as the judge reads it.
+        examples: keys of corrected items.
+
+    Raises:
+        Refused: a text is too long or invalid, an example is no corrected item, or the version exists.
+    """
+    prompt, wording = prompt.replace("\r\n", "\n"), wording.replace("\r\n", "\n")
+    for name, text, most in (("prompt", prompt, MOST_PROMPT_CHARS), ("question", wording, MOST_WORDING_CHARS)):
+        if not text.strip() or len(text) > most or not is_sanitised(text):
+            raise Refused("bad_text", f"The {name} must have 1 to {most:,} valid characters.")
+    gold = development_set(development).gold
+    rows = list(development.items.filter(pk__in=examples, score__isnull=False))
+    if len(rows) != len(set(examples)) or len(rows) > MOST_EXAMPLES:
+        raise Refused("bad_examples", f"Choose up to {MOST_EXAMPLES} corrections of development items as examples.")
+    with transaction.atomic():
+        JudgeDevelopment.objects.select_for_update().get(pk=development.pk)
+        number = (development.versions.aggregate(n=Max("number"))["n"] or 0) + 1
+        texts = {"judge": judge, "prompt": prompt, "wording": wording}
+        version = JudgeVersion(
+            development=development, number=number, n_examples=len(rows), created_by=created_by, **texts
+        )
+        version.digest = judge_identity(version_metric(version, gold, rows), gold.unit)[0]
+        if same := development.versions.filter(digest=version.digest).first():
+            raise Refused("exists", f"{same} has the same model, prompt and examples.")
+        version.save()
+        version.examples.set(rows)
+        record(JUDGE_DEVELOP, development, step="version", number=number)
+    return version
+
+
+def correction_save(development: JudgeDevelopment, *, item: int, score: float | None, reason: str, user: User) -> None:
+    """Store the correction of a development item, which later versions can use as an example; None removes it.
+
+    Raises:
+        Refused: it is a test item or does not exist, a version already uses it, or score or reason are invalid.
+    """
+    with transaction.atomic():
+        row = development.items.select_for_update().filter(pk=item).first()
+        if row is None or row.part == JudgeItem.Part.TEST:
+            raise Refused("test_item", "Only development items can be corrected; test items never become examples.")
+        if used := row.versions.first():
+            raise Refused("used", f"{used} uses this correction, so it can no longer change.")
+        dimension = development_set(development).gold.dimension
+        if score is not None and not dimension.low <= score <= dimension.high:
+            raise Refused("bad_score", f"The score must be from {dimension.low:g} to {dimension.high:g}.")
+        if len(reason) > MOST_REASON_CHARS or not is_sanitised(reason):
+            raise Refused("bad_text", f"The reason can have up to {MOST_REASON_CHARS} valid characters.")
+        row.score, row.reason, row.corrected_by = score, "" if score is None else reason.strip(), user
+        row.save()
+        record(JUDGE_DEVELOP, development, step="correct", number=row.pk)
+
+
+def version_check(version: JudgeVersion, part: GoldPart, *, created_by: User | None = None) -> Job:
+    """Return the job that scores a part of the gold set with a version; each new look at the test items is counted."""
+    development = version.development
+    state = development.file if development.study is None else data_now(development.study)
+    payload = {"version": version.pk, "part": part}
+    with transaction.atomic():
+        JudgeDevelopment.objects.select_for_update().get(pk=development.pk)
+        known = set(Job.objects.filter(kind=VERSION_KIND, **_of(payload)).values_list("pk", flat=True))
+        job = job_ask(kind=VERSION_KIND, payload=payload, state=state, study=development.study, created_by=created_by)
+        if job.pk not in known:
+            record(JUDGE_DEVELOP, development, step=part, number=version.number)
+        if part == "test" and job.pk not in known:
+            JudgeVersion.objects.filter(pk=version.pk).update(n_test_looks=F("n_test_looks") + 1)
+    return job_restart(job=job, enqueue=True) if job.state in (State.FAILED, State.CANCELLED) else job
+
+
+def _of(payload: Mapping[str, Any]) -> dict[str, Any]:
+    return {f"payload__{name}": value for name, value in payload.items()}
+
+
+def version_jobs(development: JudgeDevelopment) -> dict[tuple[int, str], list[Job]]:
+    """Return the jobs of a development by key of the version and part, the newest first."""
+    jobs: dict[tuple[int, str], list[Job]] = {}
+    pks = list(development.versions.values_list("pk", flat=True))
+    for job in Job.objects.filter(kind=VERSION_KIND, payload__version__in=pks).order_by("-pk"):
+        jobs.setdefault((job.payload["version"], job.payload["part"]), []).append(job)
+    return jobs
+
+
+def rater_comments(development: JudgeDevelopment, keys: Collection[str]) -> dict[str, list[str]]:
+    """Return what raters wrote about these items, by key; a file has no comments."""
+    study = development.study
+    comments: dict[str, list[str]] = {}
+    if study is None:
+        return comments
+    chats = [key for key in keys if _CHAT_ID.fullmatch(key)]
+    rows = ratings_counted(study).exclude(comment="").filter(Q(conversation__in=chats) | Q(item__isnull=False))
+    for chat, item, comment in rows.order_by("pk").values_list("conversation", "item__key", "comment"):
+        names = [str(chat)] if chat else [f"{study.key}/{item}", item]
+        for key in keys:
+            if any(key == name or key.startswith(f"{name} ") for name in names):
+                comments.setdefault(key, []).append(comment)
+    return comments
+
+
+def corrections_erase(studies: Collection[int]) -> None:
+    """Remove the items of conversations that no longer exist, with their corrections."""
+    rows = JudgeItem.objects.filter(development__study__in=studies)
+    chat_of_row = {pk: match[0] for pk, key in rows.values_list("pk", "key") if (match := _CHAT_ID.match(key))}
+    kept = {str(pk) for pk in Conversation.objects.filter(study__in=studies).values_list("pk", flat=True)}
+    JudgeItem.objects.filter(pk__in=[pk for pk, chat in chat_of_row.items() if chat not in kept]).delete()
