@@ -179,6 +179,8 @@ def test_texts_of_a_researcher_find_their_own_direction(protocol: str, staff: Cl
         quiz_questions=quiz,
         counts_typing=True,
         typing_notice=f"{MARK} typing",
+        counts_focus=True,
+        focus_notice=f"{MARK} leaving",
         **OWN_WORDS,
         **({"n_choose": 1} if protocol == "choose" else {}),
     )
@@ -197,6 +199,11 @@ def test_texts_of_a_researcher_find_their_own_direction(protocol: str, staff: Cl
         for line in text.splitlines()
         if line and "#" not in line
     }
-    expected = (expected - {f"{MARK} first. {MARK} rest"}) | {f"{MARK} first", f"{MARK} rest", f"{MARK} typing"}
+    expected = (expected - {f"{MARK} first. {MARK} rest"}) | {
+        f"{MARK} first",
+        f"{MARK} rest",
+        f"{MARK} typing",
+        f"{MARK} leaving",
+    }
     assert seen
     assert expected <= seen or not is_asked_all, expected - seen

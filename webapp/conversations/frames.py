@@ -32,13 +32,15 @@ _Counted = Annotated[int, Field(ge=0, le=10_000_000)]
 class KeystrokeCounts(Frame):
     """Typing counts of a message, never the keys themselves.
 
-    `ms` is the time from the first key or paste to sending.
+    `ms` is the time from the first key or paste to sending; `focus_losses` is how often the page was left since the
+    last message, None from pages that do not count it.
     """
 
     keystrokes: _Counted
     pastes: _Counted
     deletions: _Counted
     ms: Annotated[int, Field(ge=0, le=1_000_000_000)]
+    focus_losses: _Counted | None = None
 
 
 class MessageImage(Frame):

@@ -428,6 +428,9 @@ class Typing(models.Model):
     pastes = models.PositiveIntegerField(help_text=_("Number of texts pasted or dropped in."))
     deletions = models.PositiveIntegerField()
     ms = models.PositiveIntegerField(help_text=_("From the first of these to sending."))
+    focus_losses = models.PositiveIntegerField(
+        null=True, help_text=_("How often the page was left; empty if it was not counted.")
+    )
 
     def __str__(self) -> str:
         return f"{self.turn_id}: {self.keystrokes} keystrokes"

@@ -113,6 +113,7 @@ JUDGE_DEVELOP = _action(
 )
 
 ERASE = _action("erase", "Erased participants’ data", kind="erasure", participants=int)
+ORIGIN_MARK = _action("origin.mark", "Decided whether a participant is a person", verdict=("human", "machine", "none"))
 STUDY_DELETE = _action("study.delete", "Deleted a study with its data", participants=int)
 
 PAY_APPROVE = _action("pay.approve", "Approved visits", visits=int)

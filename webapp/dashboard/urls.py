@@ -77,6 +77,11 @@ urlpatterns = [
     path("studies/<slug:key>/people/mturk.csv", pay.mturk, name="study_pay_mturk"),
     path("studies/<slug:key>/people/<uuid:participant_id>/", participants.person, name="study_person"),
     path(
+        "studies/<slug:key>/people/<uuid:participant_id>/origin/",
+        participants.person_origin,
+        name="study_person_origin",
+    ),
+    path(
         "studies/<slug:key>/people/<uuid:participant_id>/answer/",
         participants.message_reply,
         name="study_person_answer",

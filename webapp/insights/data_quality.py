@@ -10,11 +10,14 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
+import numpy as np
 from django.db.models import Count, F, Q
 
 from chatbots.registry import title_of
 from evaluation.analysis.agreement import OwnAgreement
-from evaluation.number_format import result_load
+from evaluation.number_format import result_load, span
+from evaluation.stats.constants import RATING_LEVEL
+from evaluation.stats.means import wilson
 from webapp.conversations.models import Conversation, DistressMark, ReplyMark, ReplyReport, Turn
 from webapp.core.language import plural
 from webapp.insights.narrative.phrases import reason_text
@@ -23,6 +26,7 @@ from webapp.ratings.check_kinds import CHECK_KINDS
 from webapp.ratings.flag_selectors import FlagExclusions, flag_counts, left_out_counts
 from webapp.ratings.flag_store.models import FlagState, TaskFlag
 from webapp.ratings.flags.base import flag_kinds, percent
+from webapp.ratings.flags.machine_score import SIGNALS
 from webapp.ratings.selectors import study_dimensions
 from webapp.studies.models import Study
 from webapp.studies.reply_filters.base import reply_filters
@@ -140,6 +144,37 @@ def _kind(kind: Any, state: FlagState, n_people: int) -> KindRow:
         share=percent(counts["n"], counts["of"]) if counts.get("of") else "",
         why_none=kind.reasons.get(reason_key, "Not checked yet.") if reason_key or not counts else "",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class SignalRow:
+    """Row of a signal of the machine score: shares of participants, rehearsals and decided people as text."""
+
+    title: Any
+    rule: Any
+    participants: str
+    detection: str
+    false_alarms: str
+
+
+def signal_rows(state: FlagState) -> list[SignalRow]:
+    """Return how often each signal occurs, with 90 % intervals for detection and false alarms."""
+    about = state.get_kind_results("machine_score").get("about", {})
+    return [
+        SignalRow(signal.title, signal.rule, *(_share_text(*about[group][signal.name]) for group in _GROUPS))
+        for signal in SIGNALS
+        if about
+    ]
+
+
+_GROUPS = ("all", "rehearsal", "human")
+
+
+def _share_text(k: int, n: int) -> str:
+    if not n:
+        return "not known"
+    low, high = wilson(np.array(k / n), n, RATING_LEVEL)
+    return f"{k} of {n} {span(float(low), float(high), shares=True)}"
 
 
 NAMES_MODEL = "names_model"

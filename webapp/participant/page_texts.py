@@ -152,7 +152,7 @@ def consent_texts(version: StudyVersion) -> dict[str, Any]:
         "pay_said": pay_text(values),
         "is_pay_of_all_parts": bool(values.sittings.parts) and not values.texts.payment.strip(),
         "consent_points": _lines(points_agreed_to(values)),
-        "typing_points": _lines(values.typing.typing_notice) if values.typing.is_agreed_to else [],
+        "typing_points": _lines(values.typing.agreed_notice),
         "rights_points": [] if shows_only_form(values) else describe_rights(values),
         "notice_lines": _lines(values.comfort.content_notice),
         "consent_html": page_html(values.texts.consent_text),

@@ -15,7 +15,7 @@ from django.utils.translation import gettext as _
 
 from chatbots.identity import canonical_json
 from chatbots.installation import release
-from webapp.ratings.flag_store.models import FlagState, TaskFlag
+from webapp.ratings.flag_store.models import FlagState, OriginMark, TaskFlag
 from webapp.ratings.flags.base import LOOKED_AT, flag_kinds, percent, statistic_names
 from webapp.studies.models import Participant, Study, Task
 
@@ -37,12 +37,23 @@ def flags_data(study: Study) -> str:
     """Return a digest of all data that a study's flags depend on."""
     # Tasks that ended without data, for example at the quiz, still have checks.
     ended = Q(outcome__in=LOOKED_AT) | Q(ended_at__isnull=False)
-    tasks = Task.objects.filter(ended, participant__study=study, participant__is_synthetic=False).aggregate(
-        n=Count("pk"), newest=Max("updated_at"), rated=Max("ratings__updated_at")
+    is_real = Q(participant__is_synthetic=False)
+    tasks = Task.objects.filter(ended, participant__study=study).aggregate(
+        n=Count("pk", filter=is_real),
+        newest=Max("updated_at", filter=is_real),
+        rated=Max("ratings__updated_at", filter=is_real),
+        rehearsed=Max("updated_at", filter=~is_real),
+        decided=Max("participant__origin_mark__made_at"),
+        n_decided=Count("participant__origin_mark", distinct=True),
     )
     made_of = {name: str(figure) for name, figure in tasks.items()}
     parts = [release(), flag_kinds.names(), statistic_names(), made_of]
     return hashlib.sha256(canonical_json(parts).encode()).hexdigest()[:16]
+
+
+def get_origin_mark(participant: UUID) -> OriginMark | None:
+    """Return the decision whether a participant is a person; None if there is none."""
+    return OriginMark.objects.filter(participant=participant).first()
 
 
 def tasks_to_look_at(study: Study) -> int:

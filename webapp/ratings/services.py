@@ -25,12 +25,13 @@ from webapp.conversations.selectors import early_reason, reply_is_coming
 from webapp.conversations.services import conversation_complete, pair_close
 from webapp.conversations.services.replies import NOTHING_DUE
 from webapp.conversations.task_start import task_goes_on
+from webapp.core.audit_trail import ORIGIN_MARK, record
 from webapp.core.clock import database_now
 from webapp.core.errors import Refused
 from webapp.ratings.attention_results import task_passes
 from webapp.ratings.error_spans import steps_of
 from webapp.ratings.flag_selectors import flags_data, flags_state, without_read
-from webapp.ratings.flag_store.models import FlagState, TaskFlag
+from webapp.ratings.flag_store.models import FlagState, OriginMark, TaskFlag
 from webapp.ratings.flags.answers import durations_of
 from webapp.ratings.flags.base import FlagFindings, StudyWork, compute_statistics, flag_kinds
 from webapp.ratings.models import Rating, RatingRevision
@@ -365,6 +366,29 @@ def flags_forget(studies: Collection[int]) -> None:
     The other participants' shares have changed.
     """
     FlagState.objects.filter(study__in=studies).delete()
+
+
+ORIGIN_VERDICTS = ("human", "machine", "none")
+"""Decisions about a participant's origin; `none` revokes one."""
+
+
+def mark_origin(*, participant: Participant, verdict: str, username: str) -> None:
+    """Store a decision whether a participant is a person, and record it in the audit log.
+
+    It excludes nobody. False alarms of the machine score are counted among those decided to be people.
+
+    Raises:
+        Refused: `bad_verdict`.
+    """
+    if verdict not in ORIGIN_VERDICTS:
+        raise Refused("bad_verdict", "Choose “A person”, “A program” or “Undecided”.")
+    with transaction.atomic():
+        if verdict == "none":
+            OriginMark.objects.filter(participant=participant).delete()
+        else:
+            values = {"is_human": verdict == "human", "made_by": username[:150], "made_at": database_now()}
+            OriginMark.objects.update_or_create(participant=participant, defaults=values)
+        record(ORIGIN_MARK, participant.study, verdict=verdict)
 
 
 def _serialise_findings(findings: FlagFindings) -> dict[str, Any]:

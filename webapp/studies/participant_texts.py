@@ -17,7 +17,15 @@ TEXTS = frozenset(
     {
         *("title", "name", "help", "labels", "options"),
         *("consent_points", "consent_text", "instructions_text", "thanks_text"),
-        *("content_notice", "typing_notice", "people_notice", "people_afterwards", "choose_question", "question"),
+        *(
+            "content_notice",
+            "typing_notice",
+            "focus_notice",
+            "people_notice",
+            "people_afterwards",
+            "choose_question",
+            "question",
+        ),
         "step_labels",
         "helpline_text",
         *("context", "response", "second_response"),

@@ -391,10 +391,36 @@ class Typing(InputModel):
         description="Added to the consent points if typing is recorded. If this text is empty, nothing is recorded.",
     )
 
+    counts_focus: bool = Field(
+        default=False,
+        title="Also record how often the page is left",
+        description="Counts how often participants switch to another tab or window between two messages, but not where "
+        "they go. It is one of the signals of the machine score.",
+    )
+    focus_notice: LongText = Field(
+        default="We count how often you leave this page during the chat. We never see where you go.",
+        max_length=2000,
+        title="Consent point about leaving the page",
+        description="Added to the consent points if leaving the page is recorded. If this text is empty, it is not "
+        "recorded.",
+    )
+
     @property
     def is_agreed_to(self) -> bool:
         """Return True if typing is recorded, which requires a consent point."""
         return self.counts_typing and bool(self.typing_notice.strip())
+
+    @property
+    def is_focus_agreed_to(self) -> bool:
+        """Return True if leaving the page is recorded, which requires a consent point of its own."""
+        return self.is_agreed_to and self.counts_focus and bool(self.focus_notice.strip())
+
+    @property
+    def agreed_notice(self) -> str:
+        """Consent points about everything that is recorded; empty if nothing is."""
+        if not self.is_agreed_to:
+            return ""
+        return f"{self.typing_notice}\n{self.focus_notice}" if self.is_focus_agreed_to else self.typing_notice
 
 
 LONGEST_PACED_REPLY_S = 45.0

@@ -386,6 +386,12 @@ RECORDED: dict[str, list[tuple[str, Callable[[World], Any]]]] = {
     "study_person_erase": [
         ("erase", lambda w: w.post("study_person_erase", "paid", w.visit("rated", "e").participant))
     ],
+    "study_person_origin": [
+        (
+            "origin.mark",
+            lambda w: w.post("study_person_origin", "paid", w.visit("rated", "e").participant, verdict="human"),
+        )
+    ],
     "report_share": [("report.share", a_shared_report)],
     "report_share_end": [("report.unshare", lambda w: a_shared_report(w, end=True))],
     "study_export": [

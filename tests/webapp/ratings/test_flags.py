@@ -11,6 +11,7 @@ from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.flags.answers import fewest
 from webapp.ratings.flags.base import EndedTask, Message, MessageTyping, StudyWork, clock, flag_kinds, percent
 from webapp.ratings.flags.copied_messages import folded
+from webapp.ratings.flags.machine_score import measure_signals, score_of
 
 _ME, _OTHER = uuid.uuid4(), uuid.uuid4()
 
@@ -26,6 +27,7 @@ def work_of(*said: Sequence[str | Message], people: Sequence[Any] = ()) -> Study
         study=None,
         done=[EndedTask(number, who[number], "", "rated", 100.0) for number in tasks],
         messages=tasks,
+        counting_tasks=set(tasks),
         _typed={1: None} if any(m.typed for all_ in tasks.values() for m in all_) else {},
     )
     return work
@@ -41,7 +43,17 @@ def words(name: str, work: StudyWork) -> dict[int, str]:
 
 def test_every_kind_has_words_and_a_name_of_its_own() -> None:
     assert flag_kinds.names() == [
-        *("fast", "inaccurate_labels", "inconsistent", "machine", "missed_check", "missed_gold", "pasted", "repeated"),
+        *(
+            "fast",
+            "inaccurate_labels",
+            "inconsistent",
+            "machine",
+            "machine_score",
+            "missed_check",
+            "missed_gold",
+            "pasted",
+            "repeated",
+        ),
         *("same_answer", "short", "translated"),
     ]
     assert all(kind.title and kind.rule and kind.reasons for kind in flag_kinds)
@@ -120,3 +132,24 @@ def test_a_machine_is_suspected_of_long_messages_that_nobody_typed() -> None:
 
 def test_so_many_alike_answers_are_rare_by_chance() -> None:
     assert [fewest(points) for points in (2, 3, 5, 7, 101)] == [8, 6, 4, 4, 4]
+
+
+def test_the_machine_score_counts_signals_of_those_that_could_be_measured() -> None:
+    long = "This message is long enough for a statement about how it was typed by whom."
+    quick = Message(long, typed=MessageTyping(75, 0, 0, 2_000))
+    slow = Message(long.replace("This", "That"), typed=MessageTyping(75, 0, 0, 20_000))
+    pasted = Message("Short", typed=MessageTyping(1, 1, 0, 400))
+    plain = Message("Typed by nobody", typed=None)
+    work = work_of(
+        *([quick, quick, quick], [slow, Message("ok"), slow], [pasted, slow, pasted], [plain, plain], [slow])
+    )
+    counts = measure_signals(work)
+    assert counts[0] == {"quick": (3, 3), "pasted": (0, 3), "identical": (2, 3), "uncounted": (0, 3)}
+    assert counts[3] == {"uncounted": (2, 2)}
+    assert counts[4] == {}
+    assert [score_of(counts[task]) for task in range(5)] == [2, 1, 1, 1, 0]
+    kind = flag_kinds.get("machine_score")
+    assert kind.explain({"signals": counts[0]}, {}) == (
+        "Score 2 of 4 measured signals: 3 of 3 long messages were typed faster than 15 characters a second; 2 of 3 "
+        "long messages repeat an earlier one or one by another participant."
+    )

@@ -1,6 +1,7 @@
 """Flags that are stored, also of how messages were typed, and leaving people out by them: one result everywhere."""
 
 import json
+import re
 import uuid
 from io import StringIO
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from bs4 import BeautifulSoup
 from django.core.management import call_command
 from django.db import connection
 from django.test import Client
@@ -34,13 +36,14 @@ from webapp.conversations.frames import KeystrokeCounts, MessageFrame, frame_par
 from webapp.conversations.models import Conversation, Typing
 from webapp.conversations.services import turn_add_human
 from webapp.conversations.task_start import task_chats
+from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.jobs.engine import run_job
 from webapp.jobs.models import HybridFit, Job
 from webapp.jobs.selectors.fits import FitTables, fit_leading, fits_newest
 from webapp.jobs.services.fits import fit_create, metric_run_create
 from webapp.ratings.flag_selectors import left_out_counts
-from webapp.ratings.flag_store.models import FlagState, TaskFlag
+from webapp.ratings.flag_store.models import FlagState, OriginMark, TaskFlag
 from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.models import Rating
 from webapp.ratings.rating_tasks import requested_ratings
@@ -327,7 +330,7 @@ def test_pasted_messages_are_flagged_by_it() -> None:
     make_rating(chat, quality=1)
     written(study)  # goes on
     state = flags_make(study=study)
-    assert set(TaskFlag.objects.values_list("name", flat=True)) == {"pasted", "machine"}
+    assert set(TaskFlag.objects.values_list("name", flat=True)) == {"pasted", "machine", "machine_score"}
     assert state.get_kind_results("machine")["of"] == 1
     kind = flag_kinds.get("pasted")
     flag = TaskFlag.objects.get(name="pasted")
@@ -411,3 +414,66 @@ def test_raters_with_inaccurate_labels_are_flagged_listed_and_left_out_on_reques
     assert reverse("dashboard:study_person", args=[study.key, people[0].pk]) in page
     assert len(study_ratings(study)) == 600
     assert len(study_ratings(study, without=("inaccurate_labels",))) == 500
+
+
+def test_detection_is_of_rehearsals_and_false_alarms_of_participants_decided_to_be_people() -> None:
+    study = make_study("signals", counts_typing=True)
+    for is_synthetic in (True, False):
+        chat = make_conversation(study, is_synthetic=is_synthetic)
+        for number in range(3):
+            exchange(chat, f"Message {number}, which is like that of nobody else.", "I see.")
+        make_rating(chat, quality=1)
+    [person] = Participant.objects.filter(is_synthetic=False)
+    admin = signed_in(Right.READ, Right.ADMINISTER)
+    people, origin = (
+        reverse(f"dashboard:study_{name}", args=[study.key, *ids])
+        for name, ids in (("people", []), ("person_origin", [person.pk]))
+    )
+
+    def cells() -> dict[str, list[str]]:
+        table = BeautifulSoup(admin.get(people).content, "html.parser").find(
+            "caption", string=re.compile("Signals of programs")
+        )
+        rows = table.find_parent("table").select("tbody tr")
+        return {next(row.th.stripped_strings): [cell.get_text(strip=True) for cell in row.select("td")] for row in rows}
+
+    before = cells()
+    assert before["Typing speed"][:3] == ["not known"] * 3
+    assert before["No typing counts"][:3] == ["1 of 1 [.27, 1.00]", "1 of 1 [.27, 1.00]", "not known"]
+    [flag] = TaskFlag.objects.filter(name="machine_score")
+    assert flag.figures == {"signals": {"identical": [0, 3], "uncounted": [3, 3]}}
+    admin.post(origin, {"verdict": "human"})
+    assert cells()["No typing counts"][2] == "1 of 1 [.27, 1.00]"
+    page = admin.get(reverse("dashboard:study_person", args=[study.key, person.pk])).content.decode()
+    assert "3 of 3 messages came without the typing counts of the page" in page
+    assert "that this participant is a person." in " ".join(page.split())
+    assert admin.post(origin, {"verdict": "x" * 99}, follow=True).status_code == 200
+    assert OriginMark.objects.get().is_human
+    admin.post(origin, {"verdict": "none"})
+    assert cells()["No typing counts"][2] == "not known"
+    assert signed_in(Right.READ, username="reads").post(origin, {"verdict": "human"}).status_code == 403
+    assert not OriginMark.objects.exists()
+    admin.post(origin, {"verdict": "machine"})
+    assert participants_erase(participants=Participant.objects.filter(pk=person.pk))["origin_marks"] == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "stored"), [({"counts_focus": True}, 2), ({}, None), ({"counts_focus": True, "focus_notice": " "}, None)]
+)
+def test_leaving_the_page_is_stored_only_with_a_consent_point_of_its_own(
+    fields: dict[str, object], stored: int | None
+) -> None:
+    study = make_study(counts_typing=True, **fields)
+    chat = make_conversation(study)
+    left = COUNTED.model_copy(update={"focus_losses": 2})
+    turn_add_human(conversation_id=chat.pk, client_id=uuid.uuid4(), text="Hello", typed=left)
+    assert Typing.objects.get().focus_losses == stored
+    assert ("We never see where you go." in consent_texts(study.values)["typing_notice"]) is (stored is not None)
+
+
+@pytest.mark.parametrize("losses", [-1, 10_000_001, "2", 1.5])
+def test_wrong_counts_of_leaving_the_page_are_refused(losses: object) -> None:
+    typing = json.dumps({"keystrokes": 3, "pastes": 1, "deletions": 0, "ms": 900, "focus_losses": losses})
+    sent = f'{{"type": "message", "client_id": "{uuid.uuid4()}", "text": "Hello", "typing": {typing}}}'
+    with pytest.raises(Refused, match=r"."):
+        frame_parse(sent)

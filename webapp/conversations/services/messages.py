@@ -122,7 +122,8 @@ def turn_add_human(
             conversation=conversation, index=index, speaker=Turn.Speaker.HUMAN, text=text, client_id=client_id
         )
         if typed is not None and version.values.typing.is_agreed_to:
-            Typing.objects.create(turn=turn, **typed.model_dump())
+            uncounted = {} if version.values.typing.is_focus_agreed_to else {"focus_losses": None}
+            Typing.objects.create(turn=turn, **typed.model_dump() | uncounted)
         if image is not None:
             words = sanitise_input(image.description)
             image_send(turn=turn, image_id=image.id, description=words)

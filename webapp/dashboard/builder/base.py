@@ -208,6 +208,8 @@ FIELD_STEPS = {
             "content_notice_ticked",
             "counts_typing",
             "typing_notice",
+            "counts_focus",
+            "focus_notice",
             "disclosure",
             "people_notice",
         ),

@@ -44,6 +44,7 @@ from webapp.insights.data_quality import (
     marks_of_study,
     reports_by_person,
     reports_unseen,
+    signal_rows,
 )
 from webapp.insights.live_page import LiveRoom, live_room
 from webapp.insights.live_progress import OPENED, now_rounded
@@ -53,9 +54,11 @@ from webapp.pay.flags.base import flags_by_state
 from webapp.pay.platform_status import comparison_newest, hook_newest, platform_job
 from webapp.pay.prolific import MESSAGE_MOST_CHARS, can_send
 from webapp.pay.submissions import Submission, Submissions, submissions_of
+from webapp.ratings.flag_selectors import get_origin_mark
 from webapp.ratings.flag_store.models import FlagState
 from webapp.ratings.flags.base import flag_kinds
 from webapp.ratings.selectors import BotInfo, study_bots
+from webapp.ratings.services import mark_origin
 from webapp.results.refresh import has_order, refresh_flags
 from webapp.studies.assignment.capacity import is_collecting
 from webapp.studies.messages import message_answer, messages_waiting
@@ -203,6 +206,7 @@ def _quality_context(study: Study, state: FlagState | None) -> dict[str, Any]:
     return {
         "flag_state": state,
         "counted": flags_counted(study, state) if state is not None else None,
+        "signals": signal_rows(state) if state is not None else [],
         "checks": checks_shown(study, state),
         "figure": durations_figure(state.found.get("durations", {})) if state is not None else None,
     }
@@ -323,6 +327,7 @@ def person_page(
         can_message=visit.can_be_written_to and can_send(),
         message_most=MESSAGE_MOST_CHARS,
         may_erase=may(request.user, Right.ADMINISTER),
+        origin=get_origin_mark(visit.key.participant),
         pays=reader.pays,
         query=filters.query(),
         neighbours=list(zip(("prev", "next"), reader.neighbours(visit, filters), strict=True)),
@@ -339,6 +344,22 @@ def message_reply(request: HttpRequest, study: Study, participant_id: UUID) -> H
     try:
         message_answer(message=message, text=request.POST.get("text", ""), username=request.user.get_username())
         messages.success(request, "The answer was saved. The participant will see it on their next page.")
+    except Refused as refused:
+        messages.error(request, refused.message)
+    return redirect("dashboard:study_person", study.key, participant_id)
+
+
+@post_view(Right.ADMINISTER)
+def person_origin(request: HttpRequest, study: Study, participant_id: UUID) -> HttpResponse:
+    """Store the decision whether the participant is a person, and redirect to the participant."""
+    participant = get_participant(study, participant_id)
+    if participant is None:
+        raise Http404("no such person")
+    try:
+        mark_origin(
+            participant=participant, verdict=request.POST.get("verdict", ""), username=request.user.get_username()
+        )
+        messages.success(request, "The decision was saved. It excludes nobody.")
     except Refused as refused:
         messages.error(request, refused.message)
     return redirect("dashboard:study_person", study.key, participant_id)

@@ -12,9 +12,10 @@ class QualityConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from webapp.ratings.flag_store.models import TaskFlag
+        from webapp.ratings.flag_store.models import OriginMark, TaskFlag
         from webapp.ratings.services import flags_forget
         from webapp.studies.privacy import erasure_follow, erasure_kind, rows_of
 
         erasure_kind("flags", _("flags"), rows_of(TaskFlag))
+        erasure_kind("origin_marks", _("decisions whether a person took part"), rows_of(OriginMark))
         erasure_follow(flags_forget)

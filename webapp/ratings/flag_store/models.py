@@ -31,6 +31,18 @@ class TaskFlag(models.Model):
         return f"{self.task_id}: {self.name}"
 
 
+class OriginMark(models.Model):
+    """A person's decision that a participant is a person, or a program."""
+
+    participant = models.OneToOneField(Participant, on_delete=models.CASCADE, related_name="origin_mark")
+    is_human = models.BooleanField()
+    made_by = models.CharField(max_length=150, help_text=_("Name of the user who decided."))
+    made_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.participant_id}: {'person' if self.is_human else 'program'}"
+
+
 class FlagState(models.Model):
     """State of a study's flags: data digest and results by kind."""
 

@@ -21,7 +21,7 @@ from uuid import UUID
 
 from chatbots.registry import C, Registry
 from webapp.conversations.models import Turn, Typing
-from webapp.studies.models import Outcome, Study, Task
+from webapp.studies.models import Outcome, Study, StudyVersion, Task
 from webapp.studies.models.participants import IMPORT_PLATFORM
 
 LOOKED_AT = (Outcome.RATED, Outcome.BOT_FAILED, Outcome.FAILED_CHECK)
@@ -52,6 +52,7 @@ class MessageTyping:
     pastes: int
     deletions: int
     ms: int
+    focus_losses: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +73,13 @@ class Message:
 
 @dataclass(frozen=True)
 class StudyWork:
-    """Work of a study's participants, without scripted ones.
+    """Work of a study's participants, or of the scripted ones of its rehearsals.
 
     Participants from data packages are left out, because their start times and typing are unknown.
     """
 
     study: Study
+    is_rehearsal: bool = False
 
     @cached_property
     def done(self) -> list[EndedTask]:
@@ -85,7 +87,7 @@ class StudyWork:
         rows = (
             Task.objects.filter(
                 participant__study=self.study,
-                participant__is_synthetic=False,
+                participant__is_synthetic=self.is_rehearsal,
                 outcome__in=LOOKED_AT,
                 ended_at__isnull=False,
             )
@@ -110,7 +112,7 @@ class StudyWork:
             Turn.objects.filter(
                 conversation__study=self.study,
                 conversation__slot__task__outcome__in=LOOKED_AT,
-                conversation__slot__task__participant__is_synthetic=False,
+                conversation__slot__task__participant__is_synthetic=self.is_rehearsal,
                 is_refused=False,
             )
             .order_by("conversation__slot__task", "conversation__slot__order", "index")
@@ -140,6 +142,14 @@ class StudyWork:
                 messages[task].append(Message(text, last_reply, typed=self._typed.get(pk)))
         return messages
 
+    @cached_property
+    def counting_tasks(self) -> set[int]:
+        """Return the tasks whose version of the study counts typing, with consent."""
+        versions = [v.pk for v in StudyVersion.objects.filter(study=self.study) if v.values.typing.is_agreed_to]
+        return set(
+            Task.objects.filter(participant__study=self.study, version__in=versions).values_list("pk", flat=True)
+        )
+
     @property
     def counts_typing(self) -> bool:
         """True if typing was counted for any message."""
@@ -148,7 +158,7 @@ class StudyWork:
     @cached_property
     def _typed(self) -> dict[int, MessageTyping]:
         rows = Typing.objects.filter(turn__conversation__study=self.study).values_list(
-            "turn", "keystrokes", "pastes", "deletions", "ms"
+            "turn", "keystrokes", "pastes", "deletions", "ms", "focus_losses"
         )
         return {turn: MessageTyping(*counts) for turn, *counts in rows.iterator(chunk_size=_CHUNK)}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
@@ -44,37 +44,15 @@ class Repeated:
     }
 
     def find(self, work: StudyWork) -> FlagFindings:
-        person = {task.pk: task.participant for task in work.done}
-        texts_by_task = {
-            task: [
-                words
-                for words in (folded(m.text) for m in messages if len(m.text) >= REPEATED_FEWEST_CHARS)
-                if len(words) >= REPEATED_FEWEST_CHARS
-            ]
-            for task, messages in work.messages.items()
-        }
-        people: dict[str, set[Any]] = {}
-        for task, texts in texts_by_task.items():
-            for text in texts:
-                people.setdefault(text, set()).add(person[task])
-        # If a participant did several tasks, messages in an earlier one count as written before.
-        before: dict[Any, Counter[str]] = {}
-        flagged: dict[int, Figures] = {}
-        n_looked_at = 0
-        for task, texts in texts_by_task.items():
-            previous = before.setdefault(person[task], Counter())
-            again = shared = either = 0
-            for text in texts:
-                is_again, is_shared = previous[text] > 0, len(people[text]) > 1
-                previous[text] += 1
-                again, shared = again + is_again, shared + is_shared
-                either += is_again or is_shared
-            n_looked_at += len(texts) >= REPEATED_FEWEST
-            n = len(work.messages[task])
-            if either >= REPEATED_FEWEST and either >= REPEATED_SHARE * n:
-                flagged[task] = {"again": again, "shared": shared, "messages": n}
+        repetitions = count_repetitions(work)
+        n_looked_at = sum(counts.long >= REPEATED_FEWEST for counts in repetitions.values())
         if not n_looked_at:
             return FlagFindings(why_none="none")
+        flagged: dict[int, Figures] = {}
+        for task, counts in repetitions.items():
+            n = len(work.messages[task])
+            if counts.either >= REPEATED_FEWEST and counts.either >= REPEATED_SHARE * n:
+                flagged[task] = {"again": counts.again, "shared": counts.shared, "messages": n}
         return FlagFindings(flagged, n_looked_at)
 
     def explain(self, figures: Figures, about: Figures) -> str:
@@ -89,6 +67,45 @@ class Repeated:
             "{again} of {n} messages repeat an earlier message of the participant, and {shared} were also written "
             "by other participants of the study."
         ).format(again=again, shared=shared, n=n)
+
+
+class Repetitions(NamedTuple):
+    """Numbers of a task's long messages: all, repeated by the participant, written by others too, and either."""
+
+    long: int
+    again: int
+    shared: int
+    either: int
+
+
+def count_repetitions(work: StudyWork) -> dict[int, Repetitions]:
+    """Count the repeated messages of every task."""
+    person = {task.pk: task.participant for task in work.done}
+    texts_by_task = {
+        task: [
+            words
+            for words in (folded(m.text) for m in messages if len(m.text) >= REPEATED_FEWEST_CHARS)
+            if len(words) >= REPEATED_FEWEST_CHARS
+        ]
+        for task, messages in work.messages.items()
+    }
+    people: dict[str, set[Any]] = {}
+    for task, texts in texts_by_task.items():
+        for text in texts:
+            people.setdefault(text, set()).add(person[task])
+    # If a participant did several tasks, messages in an earlier one count as written before.
+    before: dict[Any, Counter[str]] = {}
+    repetitions: dict[int, Repetitions] = {}
+    for task, texts in texts_by_task.items():
+        previous = before.setdefault(person[task], Counter())
+        again = shared = either = 0
+        for text in texts:
+            is_again, is_shared = previous[text] > 0, len(people[text]) > 1
+            previous[text] += 1
+            again, shared = again + is_again, shared + is_shared
+            either += is_again or is_shared
+        repetitions[task] = Repetitions(len(texts), again, shared, either)
+    return repetitions
 
 
 def folded(text: str) -> str:

@@ -53,8 +53,7 @@ def points_agreed_to(values: StudyValues) -> str:
 
 def consent_texts(values: StudyValues) -> dict[str, Any]:
     """Return the exact texts and promises that a participant consents to."""
-    typing_notice = values.typing.typing_notice if values.typing.is_agreed_to else ""
-    of_texts = {**dict(values.texts), **dict(values.comfort), "typing_notice": typing_notice}
+    of_texts = {**dict(values.texts), **dict(values.comfort), "typing_notice": values.typing.agreed_notice}
     of_texts["consent_points"] = points_agreed_to(values)
     agreed_texts = {name: _stripped(of_texts[name]) for name in AGREED_TEXTS} | {"payment": pay_text(values)}
     parts = {"parts": values.sittings.model_dump_json(exclude_defaults=True)} if values.sittings.parts else {}

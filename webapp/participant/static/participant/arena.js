@@ -79,7 +79,7 @@ const composer = new Composer({
   draftKey: `${storeKey}.draft`,
   onSend: send,
 });
-const typing = new TypingCount(byId("text"), main.dataset.countsTyping !== undefined);
+const typing = new TypingCount(byId("text"), main.dataset);
 composer.onChange = () => {
   warn("");
   update();

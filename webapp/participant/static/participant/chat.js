@@ -81,7 +81,7 @@ const imagesOpen = ({ ImageChooser }) => {
 if (document.getElementById("image-file")) import("./images.js").then(imagesOpen, () => {});
 import("./condition.js").catch(() => {});
 reportsOpen();
-const typing = new TypingCount(byId("text"), main.dataset.countsTyping !== undefined);
+const typing = new TypingCount(byId("text"), main.dataset);
 composer.onChange = () => {
   warn("");
   update();

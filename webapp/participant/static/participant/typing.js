@@ -4,19 +4,32 @@ const PASTES = ["insertFromPaste", "insertFromDrop", "insertFromYank"];
 
 export class TypingCount {
   #isOn;
+  #countsFocus;
   #counts;
   #since;
 
-  constructor(box, isOn) {
-    this.#isOn = isOn;
-    if (!isOn) return;
+  constructor(box, { countsTyping, countsFocus }) {
+    this.#isOn = countsTyping !== undefined;
+    this.#countsFocus = countsFocus !== undefined;
+    if (!this.#isOn) return;
     this.#begin();
     // Phones report the kind of every change of the text instead of keys.
     box.addEventListener("beforeinput", ({ inputType }) => this.#count(inputType ?? ""));
+    if (!this.#countsFocus) return;
+    // Another window takes the focus; phones only hide the page. Both happen together for another tab, which counts once.
+    let isAway = false;
+    const leave = () => {
+      if (!isAway) this.#counts.focus_losses += 1;
+      isAway = true;
+    };
+    addEventListener("blur", leave);
+    addEventListener("focus", () => (isAway = false));
+    document.addEventListener("visibilitychange", () => (document.hidden ? leave() : (isAway = false)));
   }
 
   #begin() {
     this.#counts = { keystrokes: 0, pastes: 0, deletions: 0 };
+    if (this.#countsFocus) this.#counts.focus_losses = 0;
     this.#since = null;
   }
 
