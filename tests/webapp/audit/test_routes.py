@@ -639,7 +639,9 @@ COMMANDS_HARMLESS = {
     **dict.fromkeys(("upgrade", "migrate", "move", "verify", "audit_verify"), "is about the database or a file"),
     **dict.fromkeys(("train_bot", "train_emotion", "train_metric", "make_inference_pairs"), "trains a model"),
     **dict.fromkeys(("combine_metrics", "compute_metrics", "fit_hybrid"), "computes results"),
-    **dict.fromkeys(("judge_pairs", "compare_judges", "judge_drift", "realism", "can_replace"), "computes results"),
+    **dict.fromkeys(
+        ("judge_pairs", "judge_criteria", "compare_judges", "judge_drift", "realism", "can_replace"), "computes results"
+    ),
     **dict.fromkeys(("selfplay", "simulate", "rehearse"), "plays conversations without participants"),
     "import_conversations": "is a job, which records the study that it creates",
     "evaluate_metrics": "records the scores of a study's replies, as tests/webapp/transfer/test_scores.py checks",
