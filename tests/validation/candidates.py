@@ -1,4 +1,4 @@
-"""What each candidate is worth on each public data set, as a table: `docs/research/replacement.md`.
+"""Table of the worth of each candidate on each public data set, for `docs/research/replacement.md`.
 
 `python -m tests.validation.candidates FOLDER [NAME …]` prints a row for each candidate. FOLDER has `interactive/` with
 rated chats and `turn_level/` with rated replies; the names limit it to some of their files.

@@ -1,4 +1,4 @@
-"""How often `can_replace` errs, in simulated studies.
+"""Error rates of `can_replace` in simulated studies.
 
 `python -m tests.validation.replacement LOG N [BOTSxRATINGS …]`; `docs/research/replacement.md` has the table.
 """

@@ -158,7 +158,7 @@ class SignalRow:
 
 
 def signal_rows(state: FlagState) -> list[SignalRow]:
-    """Return how often each signal occurs, with 90 % intervals for detection and false alarms."""
+    """Return detection and false alarms of each signal, with 90 % intervals."""
     about = state.get_kind_results("machine_score").get("about", {})
     return [
         SignalRow(signal.title, signal.rule, *(_share_text(*about[group][signal.name]) for group in _GROUPS))

@@ -1,4 +1,4 @@
-"""What the candidates to replace people were built from, so that none of it tests them.
+"""Origins of candidates to replace people: data that built one must not test it.
 
 A hybrid metric needs no record: it is fitted within the test, without each bot in turn. Imported scores have none.
 """

@@ -280,7 +280,7 @@ def version_jobs(development: JudgeDevelopment) -> dict[tuple[int, str], list[Jo
 
 
 def rater_comments(development: JudgeDevelopment, keys: Collection[str]) -> dict[str, list[str]]:
-    """Return what raters wrote about these items, by key; a file has no comments."""
+    """Return the raters' comments by item key; a file has none."""
     study = development.study
     comments: dict[str, list[str]] = {}
     if study is None:
