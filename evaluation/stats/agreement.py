@@ -107,7 +107,7 @@ def cohen_kappa(
     weights: Weights = None,
     *,
     level: float = 0.95,
-    units: Sequence[Any] | None = None,
+    units: Sequence[Any] | np.ndarray | None = None,
 ) -> AgreementEstimate:
     """Compute Cohen's kappa of two raters, with an interval over items.
 
