@@ -11,7 +11,7 @@ the true value in 85 to 90 % of cases, with 60 items in 82 to 90 %: hence the mi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -166,14 +166,18 @@ def _infer_labels(ratings: Ratings, dimension: RatingDimension) -> LabelQuality:
     _names, position, n_raters = np.unique(named.conversation.astype(str), return_inverse=True, return_counts=True)
     used = named.select(n_raters[position] > 1)
     n_items = int((n_raters > 1).sum())
-    counts = {
-        "n_items": n_items,
-        "n_single": len(np.unique(once.conversation[known].astype(str))) - n_items,
-        "n_unnamed": int(known.sum()) - len(named),
-    }
-    reason = _find_reason(used.n_raters, **counts)
-    if reason is not None:
-        return LabelQuality(dimension.key, labels, **counts, reason=reason)
+    n_single = len(np.unique(once.conversation[known].astype(str))) - n_items
+    n_unnamed = int(known.sum()) - len(named)
+    counted = LabelQuality(
+        dimension.key,
+        labels,
+        n_items=n_items,
+        n_single=n_single,
+        n_unnamed=n_unnamed,
+        reason=_find_reason(used.n_raters, n_items=n_items, n_single=n_single, n_unnamed=n_unnamed),
+    )
+    if counted.reason is not None:
+        return counted
     items, item = np.unique(used.conversation.astype(str), return_inverse=True)
     raters, rater = np.unique(used.rater.astype(str), return_inverse=True)
     label = np.rint(used.answers[dimension.key] - dimension.low).astype(int)
@@ -186,9 +190,8 @@ def _infer_labels(ratings: Ratings, dimension: RatingDimension) -> LabelQuality:
     is_tied = (votes == votes.max(axis=1, keepdims=True)).sum(axis=1) > 1
     best, posterior = votes.argmax(axis=1), model.posterior[:, 0]
     chosen = posterior.argmax(axis=1)
-    return LabelQuality(
-        dimension.key,
-        labels,
+    return replace(
+        counted,
         votes=tuple(float(n) for n in np.bincount(best[~is_tied], minlength=len(labels)) / max((~is_tied).sum(), 1)),
         prior=tuple(
             _interval(float(model.prior[0, k]), draws["prior"][:, k], n_items, level) for k in range(len(labels))
@@ -209,7 +212,6 @@ def _infer_labels(ratings: Ratings, dimension: RatingDimension) -> LabelQuality:
                 key=lambda rater: (rater.accuracy.mean or 0.0, rater.rater),
             )
         ),
-        **counts,
         n_ties=int(is_tied.sum()),
         n_differ=int((chosen != best)[~is_tied].sum()),
         is_converged=model.is_converged,
