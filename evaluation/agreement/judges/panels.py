@@ -73,7 +73,9 @@ def read_member(judge: Mapping[str, Any], pairs: Mapping[str, Any] | None) -> Ju
         scores=np.array(judge["scores"], dtype=float),
         seconds=judge["seconds_per_1000"] * per_request,
         cost=None if cost is None else cost * per_request,
-        pairs=pairs and JudgedPairs(**{**pairs, "pairs": tuple(JudgedPair(**pair) for pair in pairs["pairs"])}),
+        pairs=None
+        if not pairs
+        else JudgedPairs(**{**pairs, "pairs": tuple(JudgedPair(**pair) for pair in pairs["pairs"])}),
     )
 
 
