@@ -29,6 +29,7 @@ from evaluation.replacement.ratings_worth import SCORES_BOTS, SCORES_ELSEWHERE, 
 from evaluation.replacement.replies import FEW_CONTEXTS, FEWEST_FOLDS, contexts_of, fold_by_context
 from evaluation.replacement.result import (
     ALPHA,
+    UNKNOWN_TRAINING,
     BotRanking,
     CandidateVerdict,
     Equality,
@@ -196,6 +197,8 @@ def _judge(test: _Test, candidate: ReplacementCandidate, own_turns: dict[str, fl
         settled_by = Settlement(
             "metrics"
             if result.code == "not_measured"
+            else "origin"
+            if result == UNKNOWN_TRAINING
             else "again"
             if result in test.data.unknown_origins.values()
             else "ratings"

@@ -10,7 +10,7 @@ import numpy as np
 
 from chatbots.text import quote
 from evaluation.agreement.held_out import seen_sets
-from evaluation.agreement.judges.gold import GoldSet, gold_of_chats, gold_of_replies
+from evaluation.agreement.judges.gold import GoldSet, find_quoted_keys, gold_of_chats, gold_of_replies
 from evaluation.agreement.judges.scoring import score_gold
 from evaluation.agreement.metric_agreement import JudgedReplies, judge, read_judgements
 from evaluation.data.ratings import Ratings
@@ -23,7 +23,7 @@ from evaluation.metrics.registry import metric_and_columns, metric_get
 from evaluation.replacement.candidate import ReplacementData
 from evaluation.replacement.compare import OWN_TURN_COLUMNS, compare_candidates
 from evaluation.replacement.replies import UNNAMED, reply_table
-from evaluation.replacement.result import ReplacementResult
+from evaluation.replacement.result import UNKNOWN_TRAINING, ReplacementResult
 from evaluation.simulation.realism.prediction import FEATURES
 
 Scores = Mapping[str, Mapping[str, float]]
@@ -56,9 +56,11 @@ def can_replace(
         selfplay: self-play of the bots.
         simulated: chats of simulated participants, each the output of `confab.simulate`.
         judges: judges, or their names in `metrics.yaml`.
-        metrics: metrics of single replies, or their names. Replies of sets that a metric was developed on are left out.
+        metrics: metrics of single replies, or their names. Replies of sets that a metric was developed on are left out;
+            if these sets are unknown, it is not tested unless `built_on` names it.
         scores, bot_scores: scores from elsewhere by name and conversation, or by name and bot.
-        built_on: conversations that a judge or score was built on, by its title or name; they do not test it.
+        built_on: conversations or replies that a judge, metric or score was built on, by its title or name; they do not
+            test it. Those that a judge's prompt quotes are left out in any case.
         seed: seed of the permutations.
 
     Raises:
@@ -72,9 +74,8 @@ def can_replace(
         replies = _reply_data(read_judgements(study), question, judges, metrics)
         _check_known(scores or {}, set(replies.chats["conversation"]), "reply")
         _check_known(bot_scores or {}, set(replies.chats["bot"]), "bot")
-        built = {**replies.built_on, **{name: frozenset(keys) for name, keys in (built_on or {}).items()}}
-        replies = replace(replies, imported=scores or {}, imported_bots=bot_scores or {}, built_on=built)
-        return compare_candidates(replies, margin=margin, seed=seed)
+        replies = replace(replies, imported=scores or {}, imported_bots=bot_scores or {})
+        return compare_candidates(_add_built_on(replies, built_on or {}), margin=margin, seed=seed)
     ratings = rated(study)
     if target is not None:
         ratings = ratings.only(target)
@@ -86,18 +87,26 @@ def can_replace(
     names = set(chats["conversation"].astype(str))
     _check_known(scores or {}, names, "conversation")
     _check_known(bot_scores or {}, set(study.bots), "bot")
+    judge_scores, quoted = _judge_scores(study, ratings, judges)
     data = ReplacementData(
         ratings=ratings,
         chats=chats,
         selfplay=None if selfplay is None else feature_table(selfplay, features),
         simulated={simulation.name: feature_table(simulation, features) for simulation in simulations},
         within=frozenset(simulation.name for simulation in simulations if _is_within(simulation, names)),
-        judges=_judge_scores(study, ratings, judges),
+        judges=judge_scores,
         imported=scores or {},
         imported_bots=bot_scores or {},
-        built_on={name: frozenset(chats) for name, chats in (built_on or {}).items()},
+        built_on=quoted,
     )
-    return compare_candidates(data, margin=margin, seed=seed)
+    return compare_candidates(_add_built_on(data, built_on or {}), margin=margin, seed=seed)
+
+
+def _add_built_on(data: ReplacementData, built_on: Mapping[str, Collection[str]]) -> ReplacementData:
+    """Return the data with what candidates were built on, which is then no longer unknown."""
+    known = {name: data.built_on.get(name, frozenset()) | frozenset(keys) for name, keys in built_on.items()}
+    unknown = {name: reason for name, reason in data.unknown_origins.items() if name not in built_on}
+    return replace(data, built_on={**data.built_on, **known}, unknown_origins=unknown)
 
 
 def _is_within(simulation: Study, names: set[str]) -> bool:
@@ -117,39 +126,54 @@ def _reply_data(
     ratings = gold.ratings()
     ratings = replace(ratings, bot=np.array([bot or UNNAMED for bot in ratings.bot], dtype=object))
     keys = {f"{item.key} {item.model}".strip(): item.source for item in judged.items}
-    scores, built_on = {}, {}
+    judge_scores, built_on = _score_gold(gold, judges)
+    scores, unknown_origins = {}, {}
     for name, agreement in judge(judged, metrics, target=gold.dimension.key).items():
         if agreement.unavailable:
             raise ValueError(f"{name} cannot be computed: {agreement.unavailable}")
         values = zip(keys, agreement.oriented.tolist(), strict=True)
         scores[name] = {key: value for key, value in values if np.isfinite(value)}
-        seen = seen_sets(metric_and_columns(name)[0]) or ()
-        built_on[name] = frozenset(key for key, source in keys.items() if source and source.startswith(seen))
+        seen = seen_sets(metric_and_columns(name)[0])
+        if seen is None:
+            unknown_origins[name] = UNKNOWN_TRAINING
+        else:
+            built_on[name] = frozenset(key for key, source in keys.items() if source and source.startswith(seen))
     return ReplacementData(
-        ratings, reply_table(gold), judges=_score_gold(gold, judges), metrics=scores, built_on=built_on
+        ratings,
+        reply_table(gold),
+        judges=judge_scores,
+        metrics=scores,
+        built_on=built_on,
+        unknown_origins=unknown_origins,
     )
 
 
-def _judge_scores(study: Study, ratings: Ratings, judges: Sequence[JudgeMetric | str]) -> dict[str, dict[str, float]]:
-    """Return the scores of every chat by each judge's title."""
+def _judge_scores(
+    study: Study, ratings: Ratings, judges: Sequence[JudgeMetric | str]
+) -> tuple[dict[str, dict[str, float]], dict[str, frozenset[str]]]:
+    """Return the scores of every chat by each judge's title, and the chats that its prompt quotes."""
     if not judges:
-        return {}
+        return {}, {}
     bots = {dialogue.conversation: dialogue.bot for dialogue in study.dialogues}
     return _score_gold(gold_of_chats(ratings, bots, name=study.name), judges)
 
 
-def _score_gold(gold: GoldSet, judges: Sequence[JudgeMetric | str]) -> dict[str, dict[str, float]]:
+def _score_gold(
+    gold: GoldSet, judges: Sequence[JudgeMetric | str]
+) -> tuple[dict[str, dict[str, float]], dict[str, frozenset[str]]]:
     metrics = [metric_get(judge) if isinstance(judge, str) else judge for judge in judges]
     others = [metric.name for metric in metrics if not isinstance(metric, JudgeMetric)]
     if others:
         raise ValueError(f"{others[0]} is not a metric of kind judge")
-    scored = [score_gold(metric, gold, repeats=1) for metric in metrics if isinstance(metric, JudgeMetric)]
-    return {
-        judge.title: {
-            key: float(score) for key, score in zip(gold.keys, judge.first, strict=True) if np.isfinite(score)
-        }
-        for judge in scored
-    }
+    scores, quoted = {}, {}
+    for metric in metrics:
+        assert isinstance(metric, JudgeMetric), "checked above"
+        scored = score_gold(metric, gold, repeats=1)
+        by_key = zip(gold.keys, scored.first, strict=True)
+        scores[scored.title] = {key: float(score) for key, score in by_key if np.isfinite(score)}
+        options = {} if metric.options is None else metric.options.model_dump()
+        quoted[scored.title] = find_quoted_keys(gold, options)
+    return scores, quoted
 
 
 def _check_known(scores: Scores, names: set[str], noun: str) -> None:

@@ -20,10 +20,10 @@ Standing = Literal["yes", "ranking", "not_known", "no"]
 """`yes`: it ranks bots as people do, and its values are within the margin; `ranking`: only the first is shown; `no`: it
 is shown that it does not rank bots as people do; `not_known`: none of these."""
 STANDINGS: dict[Standing, str] = {"yes": "yes", "ranking": "for ranking only", "not_known": "not known", "no": "no"}
-Settles = Literal["bots", "ratings", "better_candidate", "chats", "metrics", "margin", "selfplay", "again"]
+Settles = Literal["bots", "ratings", "better_candidate", "chats", "metrics", "margin", "selfplay", "again", "origin"]
+"""Data that would settle an open question."""
 OwnTurns = Literal["selfplay", "chats", "replies", "unknown"]
 """Source of the bots' own turns."""
-"""Data that would settle an open question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class Settlement:
 
     Attributes:
         by: what is needed; `better_candidate`: more data of the same kind would not do; `again`: new scores, made in a
-            known way.
+            known way; `origin`: what the candidate was trained on.
         n: how many of it in all, if the results stay the same; None if unknown.
     """
 
@@ -176,6 +176,7 @@ ALPHA = 0.05
 
 
 NO_CANDIDATE = "There is no candidate yet: no metric, judge or simulation of these bots has been computed."
+UNKNOWN_TRAINING = Reason("unknown_training", "it is not known what it was trained on")
 TEXTS_ERASED = Reason("texts_erased", "the texts of the rated replies were erased")
 NOT_RATED_ALONE = Reason("not_rated_whole", "participants of this study rate neither chats nor single replies")
 

@@ -5,17 +5,17 @@ A hybrid metric needs no record: it is fitted within the test, without each bot 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from chatbots import Conversation as Chat
 from chatbots.bots.checkpoint import SHIPPED
 from evaluation.agreement.held_out import seen_sets
-from evaluation.agreement.judges.gold import GoldSet
+from evaluation.agreement.judges.gold import GoldSet, find_quoted_keys
 from evaluation.agreement.judges.scoring import judge_identity
 from evaluation.findings import Reason
 from evaluation.metrics.base import Metric
+from evaluation.replacement.result import UNKNOWN_TRAINING
 from webapp.conversations.models import Conversation
 from webapp.jobs.models import SelfPlayConversation, SelfPlayRun
 from webapp.jobs.selectors.selfplay import PARTICIPANT
@@ -24,9 +24,6 @@ from webapp.results.judges import judge_list
 PROMPT_GONE = Reason(
     "prompt_gone", "the judge has changed since, so it is not known whether its prompt had examples from these data"
 )
-UNKNOWN_TRAINING = Reason("unknown_training", "it is not known what it was trained on")
-LEAST_WORDS = 4
-"""Minimum number of words of a text that is recognised in a prompt; shorter ones occur by chance."""
 
 
 @dataclass
@@ -51,29 +48,8 @@ def origin_of_judge(origins: Origins, result: Mapping[str, Any], gold: GoldSet, 
     if judge is None or judge.options is None:
         origins.unknown[result["title"]] = PROMPT_GONE
         return
-    prompt = _plain(" ".join(_strings(judge.options.model_dump())))
-    quoted = {ids[key] for key, text in zip(gold.keys, gold.texts, strict=True) if _longest(text) in prompt}
-    origins.built_on[result["title"]] = frozenset(quoted)
-
-
-def _strings(value: Any) -> Iterator[str]:
-    """Yield all texts in the options of a judge, wherever they have its examples."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, dict | list | tuple):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _strings(part)
-
-
-def _longest(text: Any) -> str:
-    """Return the longest text of a chat or reply; NUL, which no prompt contains, if it is short."""
-    texts = text.texts if isinstance(text, Chat) else [text.response]
-    longest = max(map(_plain, texts), key=len, default="")
-    return longest if len(longest.split()) >= LEAST_WORDS else "\0"
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.lower().split())
+    quoted = find_quoted_keys(gold, judge.options.model_dump())
+    origins.built_on[result["title"]] = frozenset(ids[key] for key in quoted)
 
 
 def origin_of_metric(origins: Origins, title: str, metric: Metric | None, names: Iterable[str]) -> None:

@@ -51,10 +51,12 @@ def study_helped(data: StudyData) -> StudyHelped:
     slots = Slot.objects.filter(task__participant__study=data.study, probability__isnull=False)
     if not include_synthetic:
         slots = slots.filter(task__participant__is_synthetic=False)
-    rows = slots.exclude(task__outcome__in=(Outcome.WITHDRAWN, Outcome.FAILED_CHECK))
-    drawn_slots = {
-        (str(person), key): (weight, helper)
-        for person, key, weight, helper in rows.values_list("task__participant", "item__key", "weight", "helper")
+    rows = slots.values_list("task__participant", "item__key", "weight", "helper", "task__outcome")
+    drawn_slots = {(str(person), key): (weight, helper) for person, key, weight, helper, _outcome in rows}
+    excluded = {
+        (str(person), key)
+        for person, key, _weight, _helper, outcome in rows
+        if outcome in (Outcome.WITHDRAWN, Outcome.FAILED_CHECK)
     }
     ratings, values = data.ratings, data.ratings.values()
     targets = list(zip(ratings.rater.tolist(), ratings.conversation.tolist(), strict=True))
@@ -62,7 +64,9 @@ def study_helped(data: StudyData) -> StudyHelped:
     known_targets = [target for target, known in zip(targets, is_known, strict=True) if known]
     counted_raters = set(ratings.rater.tolist())
     is_flagged = bool(data.excluded_flags)  # participants without counted ratings may have been left out
-    n_unrated = sum(target[0] in counted_raters or not is_flagged for target in drawn_slots.keys() - set(targets))
+    n_unrated = sum(
+        target[0] in counted_raters or not is_flagged for target in drawn_slots.keys() - set(targets) - excluded
+    )
     pool, key_by_pk = item_pool(data.study), dict(data.study.items.values_list("pk", "key"))
     score_by_key = {key_by_pk[pk]: frozen.scores.get(str(pk), np.nan) for pk in pool}
     means = estimate_active_means(
@@ -78,7 +82,7 @@ def study_helped(data: StudyData) -> StudyHelped:
         scale=ratings.bounds(),
     )
     return StudyHelped(
-        helper=data.study.values.helping.helper or frozen.identity,
+        helper=frozen.identity.partition("@")[0],  # the setting may name another one that is not frozen yet
         means=means,
         n_helped=sum(drawn_slots[target][1] is not None for target in known_targets),
         n_unknown=int((~is_known & np.isfinite(values)).sum()),

@@ -6,11 +6,11 @@ A set can contain unrated instances, because prediction-powered means need their
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from evaluation.data.ratings import RatingDimension, Ratings, rater_named
 GoldText = ReplyInContext | Conversation
 MOST_POINTS = 11
 """Maximum number of scale points; a scale with more counts as a slider."""
+LEAST_WORDS = 4
+"""Minimum number of words of a text that is recognised in a prompt; shorter ones occur by chance."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,3 +207,28 @@ def _columns(rows: Sequence[tuple[int, str | None, float]]) -> tuple[np.ndarray,
     raters = [rater if isinstance(rater, str) else None for _item, rater in first]
     items = np.array([item for item, _rater in first], dtype=int)
     return items, np.array(raters, dtype=object), np.array(list(first.values()), dtype=float)
+
+
+def find_quoted_keys(gold: GoldSet, options: Mapping[str, Any]) -> frozenset[str]:
+    """Return the keys of the instances whose longest text a judge's options quote, as an example in its prompt."""
+    prompt = _simplify(" ".join(_find_strings(options)))
+    return frozenset(key for key, text in zip(gold.keys, gold.texts, strict=True) if _longest_text(text) in prompt)
+
+
+def _find_strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from _find_strings(part)
+
+
+def _longest_text(text: GoldText) -> str:
+    """Return the longest text of a chat or reply; NUL, which no prompt contains, if it is short."""
+    texts = text.texts if isinstance(text, Conversation) else [text.response]
+    longest = max(map(_simplify, texts), key=len, default="")
+    return longest if len(longest.split()) >= LEAST_WORDS else "\0"
+
+
+def _simplify(text: str) -> str:
+    return " ".join(text.lower().split())

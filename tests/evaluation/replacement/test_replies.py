@@ -8,10 +8,11 @@ import pytest
 
 from evaluation.agreement.metric_agreement import JudgedReplies, judgements_of
 from evaluation.data.items import JudgedItem
+from evaluation.metrics.registry import metric_get, metrics
 from evaluation.replacement.notebook import can_replace
 from evaluation.replacement.result import CandidateVerdict, ReplacementResult, Settlement
 from evaluation.stats.gls import label_codes
-from tests.evaluation.agreement.judges.fake_judge import RuleJudge
+from tests.evaluation.agreement.judges.fake_judge import PROMPT, RuleJudge
 
 RNG = np.random.default_rng(48)
 
@@ -90,6 +91,26 @@ def test_replies_of_a_set_that_a_metric_was_developed_on_do_not_test_it() -> Non
     built = candidate(can_replace(both, metrics=["words_bot"], built_on={"words_bot": {"usr/topical/0 b0"}}), "metric")
     assert (unbuilt.n_left_out, built.n_left_out) == (0, 1)
     assert sum(bot.n_ratings for bot in built.equality.bots) == 98
+
+
+def test_a_metric_of_unknown_origin_and_replies_quoted_in_a_prompt_do_not_count() -> None:
+    judged, _truth = replies(1, 30)
+    metric = metric_get("words")
+    foreign = type("Foreign", (type(metric),), {"__module__": "elsewhere", "name": "foreign", "seen_sets": None})()
+    metrics.add(foreign)
+    try:
+        unknown = candidate(can_replace(judged, metrics=["foreign"]), "metric")
+        declared = candidate(can_replace(judged, metrics=["foreign"], built_on={"foreign": ()}), "metric")
+    finally:
+        metrics.discard("foreign")
+    assert unknown.equality.reason is not None
+    assert (unknown.equality.reason.code, unknown.equality.settled_by) == ("unknown_training", Settlement("origin"))
+    assert declared.equality.reason is None
+    first, *others = judged.items
+    quoted = JudgedReplies((first.model_copy(update={"response": "Nobody else says this"}), *others))
+    prompt = f"{PROMPT} Example: “nobody else  says this”: 2."
+    judge = RuleJudge(lambda text, repeat: 4, prompt=prompt, low=1, high=7)
+    assert candidate(can_replace(quoted, judges=[judge]), "judge").n_left_out == 1
 
 
 def test_a_single_context_cannot_be_left_out() -> None:

@@ -20,9 +20,9 @@ from webapp.ratings.models import Rating
 from webapp.ratings.services import rating_add
 from webapp.results.helped_means import study_helped
 from webapp.results.study_data import study_data
-from webapp.studies.models import Item, Slot, Study, Task
+from webapp.studies.models import Item, Outcome, Slot, Study, Task
 from webapp.studies.rubrics import rubric_default
-from webapp.studies.services import task_open
+from webapp.studies.services import task_close, task_open
 from webapp.studies.study_file import study_file_of
 from webapp.studies.versions import study_edit
 
@@ -160,3 +160,10 @@ def test_what_is_left_out_and_not_rated_is_counted(draft: Study) -> None:
     page = shown(signed_in(Right.READ).get(reverse("dashboard:study_results", args=["h"]) + "?part=helped"))
     assert "8 ratings without a known probability left out" in page
     assert "3 items drawn but not rated" in page
+    changed = study_edit(study=study_edit(study=study, state="paused"), helper="doubt", helper_uncertainty="")
+    assert study_helped(study_data(changed)).helper == "gpt", "the newest frozen scores are still those"
+    task_close(task=left, state=Task.State.EXPIRED)
+    Task.objects.filter(pk=left.pk).update(outcome=Outcome.FAILED_CHECK)
+    strict, lenient = (study_helped(study_data(changed, include_failed=failed)) for failed in (False, True))
+    assert (strict.n_unknown, lenient.n_unknown) == (8, 8), "the probabilities of failed participants are known"
+    assert (strict.means.n_ratings, lenient.means.n_ratings) == (64, 65)

@@ -77,7 +77,7 @@ def _done(frame: StudyFrame) -> dict[str, str]:
         "wanted": f"{pluralise(facts.n_ratings, 'rating')} of {pluralise(facts.n_conversations, 'conversation')}",
         "closing": _closing(study),
         "exclusions": left_out_sentence(study, frame.excluded_flags) or "no participants left out of this report",
-        **{part: plan_part(now, part) for part in ("checks", "population", "smallest_group")},
+        **{part: plan_part(now, part) for part in ("helper", "checks", "population", "smallest_group")},
     }
 
 

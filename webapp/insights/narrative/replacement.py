@@ -175,6 +175,7 @@ def _settlement(settlement: Settlement | None, noun: str, suffix: str = "") -> s
         "margin": "Set the smallest difference that matters in the study’s settings.",
         "selfplay": "Self-play of the rated bots would settle it.",
         "again": "New scores by its present version would settle it.",
+        "origin": "It can be tested once it is known what it was trained on.",
         "better_candidate": "If the results stay the same, more data will not settle it; only a better candidate will.",
     }[settlement.by]
 

@@ -99,7 +99,7 @@ _DRAW = (
         "probability",
         "number",
         "Probability with which the item was drawn for this task.",
-        missing="The probability is not known: no judge helped in the study.",
+        missing="The probability is not known: no judge helped then, or the participant had left an earlier task.",
     ),
     ExportColumn(
         "helper",
