@@ -90,14 +90,22 @@ class JudgeAgreement:
 
 @dataclass(frozen=True, slots=True)
 class CriteriaResults:
-    """Agreement on all criteria together and on each, the most disputed ones first."""
+    """Agreement on all criteria together and on each, the most disputed ones first.
+
+    Attributes:
+        judges: every judge on all criteria, then on each, those with least agreement first.
+        n_without_ticks: number of ratings without ticks that fit their item; they are left out.
+    """
 
     overall: CriterionAgreement
     criteria: tuple[CriterionAgreement, ...]
     judges: tuple[JudgeAgreement, ...] = ()
+    n_without_ticks: int = 0
 
 
-def criteria_results(answers: Sequence[CriterionAnswer], judged: Iterable[CriterionAnswer] = ()) -> CriteriaResults:
+def criteria_results(
+    answers: Sequence[CriterionAnswer], judged: Iterable[CriterionAnswer] = (), *, n_without_ticks: int = 0
+) -> CriteriaResults:
     """Return the agreement of raters, and of judges with them.
 
     Args:
@@ -110,14 +118,14 @@ def criteria_results(answers: Sequence[CriterionAnswer], judged: Iterable[Criter
     judges: dict[str, list[CriterionAnswer]] = {}
     for answer in judged:
         judges.setdefault(answer.rater, []).append(answer)
-    judge_rows = []
-    for judge, own_answers in sorted(judges.items()):
-        known = {(answer.item, answer.text, answer.points): answer.is_met for answer in own_answers}
-        each = [_judge_agreement(judge, *key, group, known) for key, group in by_criterion.items()]
-        each = [row for row in each if row.n_items]
-        each.sort(key=lambda row: (row.same.mean or 0.0, row.text, row.points))
-        judge_rows += [_judge_agreement(judge, "", 0, answers, known), *each]
-    return CriteriaResults(_agreement("", 0, answers), tuple(rows), tuple(judge_rows))
+    overall_rows, criterion_rows = [], []
+    for judge, judge_answers in sorted(judges.items()):
+        known = {(answer.item, answer.text, answer.points): answer.is_met for answer in judge_answers}
+        overall_rows.append(_judge_agreement(judge, "", 0, answers, known))
+        criterion_rows += [_judge_agreement(judge, *key, group, known) for key, group in by_criterion.items()]
+    criterion_rows = [row for row in criterion_rows if row.n_items]
+    criterion_rows.sort(key=lambda row: (row.same.mean or 0.0, row.text, row.points, row.judge))
+    return CriteriaResults(_agreement("", 0, answers), tuple(rows), (*overall_rows, *criterion_rows), n_without_ticks)
 
 
 def _group(answers: Sequence[CriterionAnswer]) -> dict[tuple[str, int], list[CriterionAnswer]]:
@@ -127,19 +135,15 @@ def _group(answers: Sequence[CriterionAnswer]) -> dict[tuple[str, int], list[Cri
     return groups
 
 
-def _place(answer: CriterionAnswer) -> str:
-    return f"{answer.item}\0{answer.points}\0{answer.text}"
-
-
 def _agreement(text: str, points: int, answers: Sequence[CriterionAnswer]) -> CriterionAgreement:
     met = np.array([float(answer.is_met) for answer in answers])
     items, raters = [answer.item for answer in answers], [answer.rater for answer in answers]
-    places = [_place(answer) for answer in answers]
-    table = rating_table(met, places, raters)
+    numbers: dict[tuple[str, str, int], int] = {}
+    places = [numbers.setdefault((a.item, a.text, a.points), len(numbers)) for a in answers]
+    table = rating_table(met, [f"{place:09}" for place in places], raters)  # numbers: texts take much memory
     n_met, size = np.nansum(table, axis=1), np.isfinite(table).sum(axis=1)
     n_pairs = float((size * (size - 1)).sum())
-    # Rows of the table are sorted by name, and a place begins with its item.
-    units = [place.partition("\0")[0] for place in sorted(set(places))]
+    units = [item for item, _text, _points in numbers]  # in the order of the table's rows
     return CriterionAgreement(
         text,
         points,

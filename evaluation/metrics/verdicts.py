@@ -125,6 +125,11 @@ def read_reason(text: str) -> str:
     return sanitise(reason, 500) if re.search(r"[^\W\d_]", reason) else ""
 
 
+def read_last_object(text: str) -> dict[str, Any]:
+    """Return the last JSON object of an answer, ignoring reasoning; empty if there is none."""
+    return _last_json(_clean(text)) or {}
+
+
 def _clean(text: str) -> str:
     """Return the answer without reasoning and Markdown, with ASCII digits and signs."""
     text = _OPEN_THOUGHT.sub("", _BEFORE_CLOSED_THOUGHT.sub("", _THOUGHT.sub("", text)))

@@ -6,7 +6,8 @@ uses raters' sums, which are few however many comparisons there are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,7 +47,7 @@ class StudyItems:
         weights_from: key of the study whose choices weight its questions; empty: equal weights.
         approval: participants' choices.
         errors: errors marked in replies.
-        criteria: agreement on each criterion; None before the first rating.
+        criteria: agreement on each criterion; None before the first rating with ticks.
     """
 
     means: ItemMeans | None = None
@@ -112,34 +113,50 @@ def _errors(data: StudyData) -> ErrorResults:
 def _criteria(data: StudyData) -> CriteriaResults | None:
     """Return the agreement on criteria, without ratings that have been added since.
 
-    Ratings from before a change of protocol, or from an edited package, have no ticks that fit the item.
+    Ratings from before a change of protocol, or from an edited package, can have no ticks that fit the item; they are
+    counted.
     """
     known = set(zip(data.ratings.conversation.tolist(), data.ratings.rater.tolist(), strict=True))
     answers: list[CriterionAnswer] = []
     rated_items: dict[str, Item] = {}
+    n_without_ticks = 0
     for rating in ratings_counted(data.study, **data.counted_work).select_related("item").order_by("pk"):
         ticks, rater = rating.other_answers.get(CRITERIA, ()), str(rating.participant_id)
-        if rating.item is None or (rating.item.key, rater) not in known or len(ticks) != len(rating.item.criteria):
+        if rating.item is None or (rating.item.key, rater) not in known:
             continue
         known.remove((rating.item.key, rater))
+        if not isinstance(ticks, list) or len(ticks) != len(rating.item.criteria):
+            n_without_ticks += 1
+            continue
         rated_items[rating.item.key] = rating.item
         answers += ticked_criteria(rating.item, rater, ticks)
-    jobs = Job.objects.filter(kind=CRITERIA_KIND, study=data.study, state=State.DONE, result__isnull=False)
-    newest = {job.result["judge"]: job.result["ticks"] for job in jobs.order_by("pk")}
-    judged = [
-        answer
-        for judge, ticks_by_item in newest.items()
-        for key, item in rated_items.items()
-        for answer in ticked_criteria(item, judge, ticks_by_item.get(key, ()))
-    ]
-    return criteria_results(answers, judged) if answers else None
+    return (
+        criteria_results(answers, _judged(data.study, rated_items), n_without_ticks=n_without_ticks)
+        if answers
+        else None
+    )
+
+
+def _judged(study: Study, items: Mapping[str, Item]) -> Iterator[CriterionAnswer]:
+    """Yield the answers of every judge's newest job about these items."""
+    jobs = Job.objects.filter(kind=CRITERIA_KIND, study=study, state=State.DONE, result__isnull=False)
+    newest = {job.payload["judge"]: job for job in jobs.order_by("pk")}
+    titles = Counter(job.result["judge"] for job in newest.values())
+    for name, job in newest.items():
+        title = job.result["judge"]
+        judge = title if titles[title] == 1 else f"{title} ({name})"
+        for key, item in items.items():
+            ticks = job.result["ticks"].get(key)
+            # An item can be removed, and imported again with other criteria.
+            if ticks and len(ticks) == len(item.criteria) and (job.started_at or job.created_at) > item.created_at:
+                yield from ticked_criteria(item, judge, ticks)
 
 
 def ticked_criteria(item: Item, rater: str, ticks: Sequence[int]) -> list[CriterionAnswer]:
-    """Return a rater's answer to each criterion of an item; none without ticks."""
+    """Return a rater's answer to each criterion of an item."""
     return [
         CriterionAnswer(item.key, rater, criterion["text"], criterion["points"], bool(tick))
-        for criterion, tick in zip(item.criteria, ticks, strict=False)
+        for criterion, tick in zip(item.criteria, ticks, strict=True)
     ]
 
 

@@ -429,6 +429,7 @@ def _items_wrong(words: str) -> ValuesError:
     return ValuesError([Mistake("items", f"items {words}")])
 
 
+NO_GOLD = "gold: this study cannot have gold items; leave gold out"
 NO_CRITERIA = 'criteria is missing; in this study every item needs some, as [{"text": "…", "points": 5}]'
 
 
@@ -481,8 +482,8 @@ def items_import(
                 number, item = line
                 if wrong := answers_beyond(item.gold, scales):
                     report.skipped.append(Skipped(number, f"gold: {wrong}"))
-                elif needs_criteria and not item.criteria:
-                    report.skipped.append(Skipped(number, NO_CRITERIA))
+                elif needs_criteria and (item.gold or not item.criteria):
+                    report.skipped.append(Skipped(number, NO_GOLD if item.gold else NO_CRITERIA))
                 elif item.id not in known:
                     known[item.id], first[item.id] = item, number
                     row = item.to_row(study)

@@ -7,8 +7,6 @@ counted. Points are not shown, as for people.
 
 from __future__ import annotations
 
-import json
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +16,7 @@ from chatbots import Conversation
 from evaluation.agreement.judges.scoring import BATCH
 from evaluation.data.items import ReplyItem
 from evaluation.metrics.judge import JudgeMetric, fence, lines
-from evaluation.metrics.verdicts import REFUSED, is_refusal
+from evaluation.metrics.verdicts import REFUSED, is_refusal, read_last_object
 
 NO_LIST = "the judge's answer contains no list of the numbers of statements"
 NEEDS_ENDPOINT = "criteria are checked by a judge at an endpoint; name a judge with a `bot` instead of a local `model`"
@@ -88,18 +86,16 @@ def check_items(
 
 def check_prompt(item: ReplyItem, window: int) -> str:
     """Return the request about one item, with the last `window` utterances of its context."""
-    criteria = "\n".join(f"{n}. {criterion.text}" for n, criterion in enumerate(item.criteria, start=1))
+    # One line for each statement: a line break in a text could begin like the next number.
+    statements = [" ".join(criterion.text.split()) for criterion in item.criteria]
+    criteria = "\n".join(f"{n}. {statement}" for n, statement in enumerate(statements, start=1))
     texts = {"context": lines(item.context[-window:]), "reply": item.response, "criteria": criteria}
     return fence(CHECK_PROMPT, CHECK_FORM, texts)
 
 
 def read_met(text: str, n_criteria: int) -> tuple[list[int] | None, str]:
     """Return 1 or 0 for each criterion by the last object in an answer, or None and the reason."""
-    objects = re.findall(r'\{[^{}]*"met"[^{}]*\}', text)
-    try:
-        numbers = json.loads(objects[-1])["met"] if objects else None
-    except ValueError:
-        numbers = None
+    numbers = read_last_object(text).get("met")
     if isinstance(numbers, list) and all(
         type(number) is int and 1 <= number <= n_criteria for number in numbers
     ):  # True is no number

@@ -125,6 +125,10 @@ def test_a_judge_is_compared_with_each_rater_and_with_their_majority() -> None:
             assert row.kappa.value == pytest.approx(known)
         assert row.n_items == len({place[0] for place in own})
     assert overall.kappa.interval == "jackknife over 13 items"
+    others = [CriterionAnswer(item, "another", text, points, True) for item, text, points in places]
+    both = criteria_results(answers, [*rows, *others]).judges
+    assert [(row.judge, row.text) for row in both[:2]] == [("another", ""), ("judge", "")]
+    assert {row for row in both if row.judge == "judge"} == {overall, *each}
 
 
 def test_one_rater_alone_agrees_with_nobody() -> None:

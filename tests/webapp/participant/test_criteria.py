@@ -11,6 +11,7 @@ from django.core.exceptions import ValidationError
 from django.core.management import CommandError, call_command
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from chatbots.registry import bots
 from evaluation.analysis.bot_means import bot_means
@@ -21,6 +22,7 @@ from tests.webapp.participant.conftest import csrf, post, shown, started
 from webapp.core.errors import Refused
 from webapp.core.rights import Right
 from webapp.jobs.models import Job
+from webapp.jobs.services.jobs import job_create
 from webapp.ratings.models import Rating, RatingRevision
 from webapp.ratings.rating_tasks import requested_ratings
 from webapp.ratings.services import rating_add
@@ -90,19 +92,25 @@ def test_ticks_are_stored_with_their_score_and_can_be_changed(browser: Client) -
 
 
 @pytest.mark.parametrize(
-    ("codes", "words"),
+    ("codes", "summary", "words"),
     [
-        ([], "Tick every statement that is true, or “None of these”."),
-        (["0", "_none"], "“None of these” cannot be combined with others. Untick one."),
-        (["3"], "There is no statement 3. Tick those on the page."),
-        (["x" * 5000], f"There is no statement {'x' * 20}. Tick"),
+        ([], "1 answer is missing.", "Tick every statement that is true, or “None of these”."),
+        (
+            ["0", "_none"],
+            "1 answer is missing or invalid.",
+            "“None of these” cannot be combined with others. Untick one.",
+        ),
+        (["3"], "1 answer is missing or invalid.", "There is no statement 3. Tick those on the page."),
+        (["x" * 5000], "1 answer is missing or invalid.", f"There is no statement {'x' * 20}. Tick"),
     ],
 )
-def test_other_answers_are_refused_and_kept_on_the_page(browser: Client, codes: list[str], words: str) -> None:
+def test_other_answers_are_refused_and_kept_on_the_page(
+    browser: Client, codes: list[str], summary: str, words: str
+) -> None:
     make_checklist()
     address = started(browser, "a")
     page = shown(send(browser, address, codes))
-    assert "1 answer is missing" in page
+    assert summary in page
     assert words in page
     assert 'href="#criteria-0"' in page
     assert bool(re.search(r'id="criteria-0"[^>]* checked', page)) == ("0" in codes)
@@ -141,7 +149,8 @@ def test_results_exports_and_package(tmp_path: Path) -> None:
     # Two of four tick it for the first reply, nobody for the second: 4 of 6 pairs differ, of 12.
     assert (kind.met.mean, kind.n_items, kind.n_raters) == (2 / 8, 2, 4)
     assert kind.differing == pytest.approx(4 / 12)
-    page = shown(signed_in(*Right).get(reverse("dashboard:study_why", args=["a"]), {"part": "items"}))
+    staff = signed_in(*Right)
+    page = shown(staff.get(reverse("dashboard:study_why", args=["a"]), {"part": "items"}))
     assert "Agreement on each criterion" in page
     assert "Two people give different answers to 31 % of a reply’s criteria." in page
     assert "It names a &lt;next&gt; step." in page
@@ -161,11 +170,24 @@ def test_results_exports_and_package(tmp_path: Path) -> None:
     assert sum(row["met"] for row in rows if row["item"] == "i0" and row["criterion"] == 0) == 3
     assert {(row["text"], row["points"]) for row in rows} == {(one["text"], one["points"]) for one in CRITERIA}
 
+    for_raters = table_of(study, "for_raters", ExportOptions())
+    assert for_raters.columns[-1].name == "criteria"
+    assert [row[-1] for row in for_raters.rows] == [[criterion["text"] for criterion in CRITERIA]] * 2
+
     call_command("export", "--study", "a", "--what", "package", "--output", str(tmp_path / "a.zip"))
     call_command("import_conversations", str(tmp_path / "a.zip"), "--study", "b")
     back = Study.objects.get(key="b")
     assert list(back.items.order_by("key").values_list("criteria", flat=True)) == [CRITERIA] * 2
     assert study_items(study_data(back)).criteria == results
+
+    rating = Rating.objects.filter(item__study=back).order_by("pk")[0]
+    Rating.objects.filter(pk=rating.pk).update(other_answers={"criteria": [1, 0]})
+    changed = study_items(study_data(back)).criteria
+    assert changed is not None
+    assert (changed.n_without_ticks, changed.overall.met.n) == (1, 7 * 3)
+    assert len(list(table_of(back, "criterion_ticks", ExportOptions()).rows)) == 7 * 3
+    page = shown(staff.get(reverse("dashboard:study_why", args=["b"]), {"part": "items"}))
+    assert "Ratings left out because they have no ticks that fit their item: 1." in page
 
 
 def test_items_without_criteria_are_reported(tmp_path: Path) -> None:
@@ -176,6 +198,7 @@ def test_items_without_criteria_are_reported(tmp_path: Path) -> None:
         '{"id": "2", "response": "Hi."}\n'
         '{"id": "3", "response": "Hi.", "criteria": [{"text": "a\\u0000b", "points": 2}]}\n'
         '{"id": "1", "response": "Hi.", "criteria": [{"text": "It is kind.", "points": 3}]}\n'
+        '{"id": "4", "response": "Hi.", "criteria": [{"text": "It is kind.", "points": 3}], "gold": {"score": [9]}}\n'
     )
     report = items_import(study=study, lines=items_of_file(file))
     assert report.items == 1
@@ -183,10 +206,11 @@ def test_items_without_criteria_are_reported(tmp_path: Path) -> None:
         (2, "criteria is missing"),
         (3, "criteria[0].text is 'a\\x00b'"),
         (4, "id '1' is already in line 1 with different texts"),
+        (5, "gold: this study cannot have gold items"),
     ]
     assert FileItem.from_row(Item.objects.get()).to_plain()["criteria"] == [{"text": "It is kind.", "points": 2}]
     make_items(study, 1)
-    with pytest.raises(ValidationError, match="1 items have no criteria, for example “i0”"):
+    with pytest.raises(ValidationError, match="Items without criteria: 1, for example “i0”"):
         study_edit(study=study, state=Study.State.COLLECTING)
     Item.objects.filter(key="i0").delete()
     study_edit(study=study, state=Study.State.COLLECTING)
@@ -201,6 +225,8 @@ def test_the_builder_offers_items_with_criteria_alone() -> None:
     assert "Items cannot be drawn from conversations here" in page
     staff.post(reverse("dashboard:study_items", args=["a"]), {"_sample": "1"})
     assert Item.objects.count() == Item.objects.exclude(criteria=[]).count() == 12
+    with pytest.raises(Refused, match="every item of a needs criteria"):
+        job_create(kind="items", payload={"study": "a", "of_study": "a", "bots": []})
 
 
 def test_longest_criteria_fit(browser: Client) -> None:
@@ -237,7 +263,8 @@ def test_a_judge_is_shown_beside_people(checker: Checker) -> None:
     call_command("judge_criteria", "--study", "a", "--judge", "judge_checker", stdout=out)
     assert "checked the criteria of 2 items." in out.getvalue()
     assert "1 without an answer: the judge refused to answer." in out.getvalue()
-    assert Job.objects.get().result["ticks"] == {"i0": [1, 0], "i1": [0, 1]}
+    job = Job.objects.get()
+    assert job.result["ticks"] == {"i0": [1, 0], "i1": [0, 1]}
 
     results = study_items(study_data(study)).criteria
     assert results is not None
@@ -249,3 +276,20 @@ def test_a_judge_is_shown_beside_people(checker: Checker) -> None:
     page = shown(signed_in(*Right).get(reverse("dashboard:study_why", args=["a"]), {"part": "items"}))
     assert "Judges and people on each criterion" in page
     assert page.count("checker, standard prompt") == 3
+
+    # The item was removed, and imported again with other criteria, after the judge had checked it.
+    Item.objects.filter(key="i0").update(created_at=timezone.now())
+    again = study_items(study_data(study)).criteria
+    assert again is not None
+    assert again.judges[0].n_items == 1
+    Job.objects.create(
+        kind="criteria", study=study, payload={"study": "a", "judge": "b"}, state="done", result=job.result
+    )
+    both = study_items(study_data(study)).criteria
+    assert both is not None
+    assert {row.judge for row in both.judges} == {
+        f"checker, standard prompt ({name})" for name in ("b", "judge_checker")
+    }
+    make_study("other", protocol="annotate", bots=[], state=Study.State.DRAFT)
+    with pytest.raises(CommandError, match="participants do not tick criteria in other"):
+        call_command("judge_criteria", "--study", "other", "--judge", "judge_checker")

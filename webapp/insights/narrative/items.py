@@ -105,17 +105,19 @@ def _criteria_sentence(overall: CriterionAgreement) -> str:
 
 
 def _criteria_table(results: CriteriaResults) -> NamedTable:
-    shown = results.criteria[:MOST_ITEMS]
-    note = ""
-    if len(shown) < len(results.criteria):
-        note = (
-            f"The {len(shown)} criteria with most disagreement, of {len(results.criteria):,}. The exported table "
+    disputed = results.criteria[:MOST_ITEMS]
+    notes = []
+    if len(disputed) < len(results.criteria):
+        notes.append(
+            f"The {len(disputed)} criteria with most disagreement, of {len(results.criteria):,}. The exported table "
             "criterion_ticks has all ticks."
         )
+    if results.n_without_ticks:
+        notes.append(f"Ratings left out because they have no ticks that fit their item: {results.n_without_ticks:,}.")
     return declared_table(
         "criteria",
         "Agreement on each criterion",
-        shown,
+        disputed,
         ("Criterion", lambda row: Cell(row.text)),
         ("Points", lambda row: Cell(f"{row.points:+d}".replace("-", MINUS))),
         ("Items", lambda row: count_cell(row.n_items)),
@@ -128,7 +130,7 @@ def _criteria_table(results: CriteriaResults) -> NamedTable:
             "points, are analysed together. 90 % intervals of shares are over raters and items; 95 % intervals of "
             "agreement are over items, by the jackknife."
         ),
-        note=note,
+        note=" ".join(notes),
     )
 
 
@@ -145,7 +147,7 @@ def _criteria_judges_table(results: CriteriaResults) -> NamedTable:
         (("Cohen’s κ", "95 %"), lambda row: mean_cells(row.kappa, attribute="value", shares=True)),
         ("Ties", lambda row: count_cell(row.n_ties)),
         method=(
-            "For each judge all criteria, then each, those with least agreement first. Same answer: share of people’s "
+            "All criteria first, then each, those with least agreement first. Same answer: share of people’s "
             "answers that equal the judge’s, with intervals over raters and items. κ compares the judge with the "
             "majority; items and criteria with a tie are left out. Items without a usable answer of the judge are "
             "counted on the page of its job."

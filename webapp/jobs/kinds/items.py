@@ -95,6 +95,8 @@ class ItemsJob(JobKind[Job, ItemsParams]):
         study = Study.objects.filter(key=asked.study).first()
         if study is None:
             raise Refused("not_found", f"there is no study {quote(asked.study)}")
+        if get_protocol(study).needs_criteria:
+            raise Refused("criteria_needed", f"every item of {asked.study} needs criteria; import items from a file")
         if asked.of_study and not Study.objects.filter(key=asked.of_study).exists():
             raise Refused("not_found", f"there is no study {quote(asked.of_study)} to draw items from")
         if unknown := bots_unknown(asked.bots):

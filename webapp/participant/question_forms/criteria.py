@@ -21,12 +21,13 @@ _TICKED = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class CriteriaShown:
+class CriteriaQuestion:
     """The single question of the page: number, text and state of each criterion."""
 
     criteria: list[tuple[int, str, bool]]
     is_none: bool
     errors: list[str]
+    is_refused: bool
     number: int = 1
     anchor: str = "criteria-0"
 
@@ -63,12 +64,13 @@ class CriteriaForm(forms.Form):
         """Show the rating service's error message next to the criteria."""
         self.wrong = next(iter(errors.values()), "")
 
-    def questions(self) -> list[CriteriaShown]:
+    def questions(self) -> list[CriteriaQuestion]:
         """Return the criteria as shown on the page."""
         if self.is_bound:
             self.is_valid()
         criteria = [(number, text, str(number) in self.codes) for number, text in enumerate(self.texts)]
-        return [CriteriaShown(criteria, NONE in self.codes, [self.wrong] if self.wrong else [])]
+        errors = [self.wrong] if self.wrong else []
+        return [CriteriaQuestion(criteria, NONE in self.codes, errors, bool(errors and self.codes))]
 
 
 @register_sheet

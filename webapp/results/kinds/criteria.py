@@ -18,6 +18,7 @@ from webapp.jobs.models import Job
 from webapp.results.fingerprint import CRITERIA_KIND
 from webapp.results.judges import judge_named
 from webapp.studies.models import Item
+from webapp.studies.protocols.base import get_protocol
 from webapp.studies.selectors import items_given, study_by_key
 
 _SHARD = 50
@@ -32,7 +33,7 @@ class CriteriaParams(InputModel):
 
 
 def _items(params: CriteriaParams) -> QuerySet[Item]:
-    return items_given(study_by_key(params.study)).exclude(criteria=[])
+    return items_given(study_by_key(params.study))
 
 
 @register_kind
@@ -46,6 +47,8 @@ class CriteriaJob(JobKind[Job, CriteriaParams]):
         judge = judge_named(asked.judge)
         if judge.options is None or not judge.options.bot:
             raise Refused("unavailable", NEEDS_ENDPOINT)
+        if not get_protocol(study_by_key(asked.study)).needs_criteria:
+            raise Refused("no_criteria", f"participants do not tick criteria in {asked.study}")
         if not _items(asked).exists():
             raise Refused("not_found", "the study has no items with criteria; import some first")
 

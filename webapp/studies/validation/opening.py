@@ -76,8 +76,8 @@ def _validate_items(study: Study, protocol: StudyProtocol) -> Errors:
     if study.pk is not None and protocol.needs_criteria and (lacking := items_judged(study).filter(criteria=[])):
         keys = ", ".join(f"“{key}”" for key in lacking.order_by("pk").values_list("key", flat=True)[:3])
         return {
-            "state": f"{lacking.count()} items have no criteria, for example {keys}. Remove them, or import them again "
-            "under another id with `criteria`."
+            "state": f"Items without criteria: {lacking.count():,}, for example {keys}. Remove them, then import them "
+            "again with `criteria`."
         }
     if study.pk is not None and items_given(study).exists():
         return _validate_replies(items_given(study), protocol.n_replies, protocol.most_replies or protocol.n_replies)

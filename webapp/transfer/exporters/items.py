@@ -50,6 +50,9 @@ _OF_ITEMS = (
     ),
     ExportColumn("panel", "json", "Context shown with the item: persona, emotion, topic."),
 )
+_STATEMENTS = ExportColumn(
+    "criteria", "json", "Statements to tick, in order; participants do not see the points either."
+)
 
 
 def item_code(study: Study, item: str) -> str:
@@ -75,7 +78,9 @@ class ForRatersTable:
     )
 
     def columns(self, study: Study, options: ExportOptions) -> Sequence[ExportColumn]:
-        return _OF_ITEMS if items_judged(study).exists() else _OF_CONVERSATIONS
+        if not items_judged(study).exists():
+            return _OF_CONVERSATIONS
+        return (*_OF_ITEMS, _STATEMENTS) if get_protocol(study).needs_criteria else _OF_ITEMS
 
     def rows(self, study: Study, options: ExportOptions) -> Iterator[Sequence[Any]]:
         if items_judged(study).exists():
@@ -95,6 +100,7 @@ def _conversations(study: Study, options: ExportOptions) -> Iterator[Sequence[An
 def _items(study: Study) -> Iterator[Sequence[Any]]:
     codes = {pk: item_code(study, key) for pk, key in items_judged(study).values_list("pk", "key")}
     order = sorted(codes, key=lambda pk: codes[pk])
+    needs_criteria = get_protocol(study).needs_criteria
     for start in range(0, len(order), _CHUNK):
         part = order[start : start + _CHUNK]
         items = Item.objects.in_bulk(part)
@@ -105,7 +111,8 @@ def _items(study: Study) -> Iterator[Sequence[Any]]:
                     {"code": code, "text": response["text"]}
                     for code, response in sorted(zip(replies, item.responses, strict=True), key=lambda pair: pair[0])
                 ]
-                yield [codes[pk], item.context, coded_replies, item.panel]
+                statements = [[criterion["text"] for criterion in item.criteria]] if needs_criteria else []
+                yield [codes[pk], item.context, coded_replies, item.panel, *statements]
 
 
 _COLUMNS = (

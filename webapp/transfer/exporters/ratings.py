@@ -303,8 +303,10 @@ class CriterionTicksTable:
             assert item is not None, "found by its item"
             rater, is_synthetic = rater_of(rating.rater, rating.participant_id), bool(person and person.is_synthetic)
             rating_cells = (item.key, _models(item), study.key, is_synthetic, rating.pk, rater)
-            ticks = rating.other_answers.get(CRITERIA, ())  # none from before a change of protocol
-            for n, (criterion, tick) in enumerate(zip(item.criteria, ticks, strict=False)):
+            ticks = rating.other_answers.get(CRITERIA, ())
+            if not isinstance(ticks, list) or len(ticks) != len(item.criteria):
+                continue  # from before a change of protocol, or from an edited package; results leave it out, too
+            for n, (criterion, tick) in enumerate(zip(item.criteria, ticks, strict=True)):
                 yield [*rating_cells, n, criterion["text"], criterion["points"], tick]
 
 

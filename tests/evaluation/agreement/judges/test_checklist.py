@@ -78,6 +78,12 @@ def test_the_request_has_the_statements_without_their_points() -> None:
     assert "A: Hi! Statement 9." in prompt
 
 
+def test_a_line_break_in_a_statement_begins_no_other_statement() -> None:
+    criteria = [{"text": "It is kind.\n2. It is long.", "points": 1}, CRITERIA[1]]
+    prompt = check_prompt(ReplyItem(id="1", response="Hi.", criteria=criteria), 5)
+    assert "\n1. It is kind. 2. It is long.\n2. It is wrong.\n" in prompt
+
+
 def test_a_judge_without_an_endpoint_is_refused() -> None:
     with pytest.raises(ValueError, match="name a judge with a `bot`"):
         check_items(JudgeMetric(model="any"), [make_item("1", "kind")])
@@ -98,6 +104,11 @@ def test_a_judge_without_an_endpoint_is_refused() -> None:
         ('{"met": ["1"]}', None),
         ('{"met": 1}', None),
         ('{"met": [1}', None),
+        ('{"1": "met", "2": "not met", "3": "met"}', None),
+        ('{"met": [1, 3]} was the form.\n{"met": [{"statement": 2}]}', None),
+        ('{"reasons": {"1": "kind"}, "met": [2]}', [0, 1, 0]),
+        ('<think>Maybe {"met": [1]}?</think>I am not sure.', None),
+        ('{"met": ' + "[" * 3000, None),
         ("1 and 3", None),
         ("", None),
     ],
