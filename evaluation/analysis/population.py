@@ -27,7 +27,7 @@ from evaluation.analysis.bot_means import within_conditions
 from evaluation.analysis.conditions import ConditionResults, condition_results
 from evaluation.analysis.leaderboard import format_ranks
 from evaluation.analysis.levels import interval_level, order_alpha
-from evaluation.data.populations import NO_ANSWER, SMALLEST_GROUP, Margins, published_groups
+from evaluation.data.populations import NO_ANSWER, SMALLEST_GROUP, Margins, label_people, published_groups
 from evaluation.data.ratings import RatingDimension, Ratings
 from evaluation.data.result_tables import (
     IN_TERMINAL,
@@ -248,10 +248,7 @@ def population_result(
     ratings = ratings.only(ratings.headline) if ratings.headline else ratings
     raters, rater = np.unique(ratings.rater.astype(str), return_inverse=True)
     labels = {
-        question: [
-            answer if (answer := answers.get(name, "")) and answer in margins.get(question, (answer,)) else NO_ANSWER
-            for name in raters
-        ]
+        question: label_people(raters.tolist(), answers, margins.get(question, ()))
         for question, answers in background.items()
     }
     labels = {question: names for question, names in labels.items() if set(names) - {NO_ANSWER}}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from io import StringIO
 
 from chatbots.text import did_you_mean, quote
@@ -79,6 +79,19 @@ def validate_margin_answers(margins: Margins, possible: Mapping[str, Sequence[st
                     f"{', '.join(possible[question])}."
                 )
     return ""
+
+
+def label_people(people: Iterable[str], answers: Mapping[str, str], shares: Collection[str] = ()) -> list[str]:
+    """Return the label of each person, from which groups are made.
+
+    Results and packages share it: if their groups differed, the mean of a small one would follow from both.
+
+    Args:
+        answers: answer of each person; persons may be missing.
+        shares: answers in the table of the population; others count as no answer. Empty for all answers.
+    """
+    labels = (answers.get(person, "") for person in people)
+    return [label if label and (not shares or label in shares) else NO_ANSWER for label in labels]
 
 
 def published_groups(labels: Sequence[str], fewest: int) -> dict[str, str]:

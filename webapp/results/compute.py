@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Unpack
 
+import numpy as np
+
 from evaluation.analysis.answers import AnswerDistributions, DimensionAnswers, answers, dimension_answers
 from evaluation.analysis.bot_means import BotMeans, bot_means
 from evaluation.analysis.comparisons import Comparisons, compare
@@ -54,7 +56,7 @@ from webapp.results.helped_means import StudyHelped, study_helped
 from webapp.results.item_results import StudyItems, study_items
 from webapp.results.replacement import study_replacement
 from webapp.results.study_data import StudyData
-from webapp.studies.models import Study
+from webapp.studies.models import Participant, Study
 from webapp.studies.protocols.base import get_protocol
 from webapp.studies.selectors import participant_backgrounds, questions_of_study
 
@@ -280,11 +282,19 @@ def _dimensions_compared(data: StudyData) -> StudyDimensions:
 
 
 def study_population(data: StudyData) -> PopulationResult:
-    """Return the bots weighted to the study's population, and by group of participants."""
-    planning = data.study.values.planning
+    """Return the bots weighted to the study's population, and by group of participants.
+
+    Scripted participants count only as long as nobody else has rated: readers know their ratings and could subtract
+    them, so they must not make a group large enough to be shown.
+    """
+    planning, ratings = data.study.values.planning, data.ratings
+    if data.counted_work.get("include_synthetic"):
+        people = Participant.objects.filter(study=data.study, is_synthetic=False).values_list("pk", flat=True)
+        is_person = np.isin(ratings.rater.astype(str), [str(pk) for pk in people])
+        ratings = ratings.select(is_person) if is_person.any() else ratings
     backgrounds = participant_backgrounds(data.study)
     margins = {key: shares for key, shares in read_margins(planning.margins).items() if key in backgrounds}
-    return population_result(data.ratings, backgrounds, margins, smallest=planning.smallest_group)
+    return population_result(ratings, backgrounds, margins, smallest=planning.smallest_group)
 
 
 @dataclass(frozen=True, slots=True)

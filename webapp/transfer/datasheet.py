@@ -18,7 +18,7 @@ from django.db.models import Count
 
 from chatbots.registry import title_of
 from evaluation.analysis.agreement import rater_agreement
-from evaluation.data.populations import NO_ANSWER, OTHER_ANSWERS, published_groups
+from evaluation.data.populations import NO_ANSWER, OTHER_ANSWERS, label_people, published_groups
 from evaluation.number_format import share
 from webapp.jobs.selectors.metrics import language_name, languages_named, study_languages
 from webapp.ratings.attention_results import own_of_questions, repeats_answered
@@ -230,11 +230,13 @@ def _known(study: Study, people: Any) -> str:
     questions = {question.key: question for question in questions_of_study(study) if question.kind == "choice"}
     if not questions:
         return "No questions about the evaluators were asked."
-    labels: dict[str, list[str]] = {key: [] for key in questions}
-    rows = QuestionAnswers.objects.filter(participant__in=people).values_list("answers", flat=True)
-    for answers in rows.iterator(chunk_size=2000):
-        for key in questions:
-            labels[key].append(str(answers.get(key) or NO_ANSWER))
+    answers_by_key: dict[str, dict[str, str]] = {key: {} for key in questions}
+    rows = QuestionAnswers.objects.filter(participant__in=people).order_by("pk").values_list("participant", "answers")
+    for participant, answers in rows.iterator(chunk_size=2000):
+        for key in answers_by_key.keys() & answers.keys():
+            answers_by_key[key][str(participant)] = str(answers[key] or "")
+    names = [str(pk) for pk in people.values_list("pk", flat=True)]
+    labels = {key: label_people(names, by_person) for key, by_person in answers_by_key.items()}
     smallest, sentences = study.values.planning.smallest_group, []
     for key, question in questions.items():
         groups = published_groups(labels[key], smallest)

@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evaluation.data.populations import (
+    NO_ANSWER,
     OTHER_ANSWERS,
+    label_people,
     published_groups,
     read_margins,
     validate_margin_answers,
@@ -74,3 +76,9 @@ def test_no_rare_combination_is_left(rows: list[tuple[str, str]]) -> None:
     shown = withhold_combinations(rows, 5)
     counts = Counter(shown)
     assert len(counts) <= 1 or min(counts.values()) >= 5
+
+
+def test_answers_outside_the_population_are_no_answer() -> None:
+    answers = {"a": "Woman", "b": "Prefer not to say", "c": ""}
+    assert label_people("abcd", answers, {"Woman": 0.5}) == ["Woman", *[NO_ANSWER] * 3]
+    assert label_people("abcd", answers) == ["Woman", "Prefer not to say", NO_ANSWER, NO_ANSWER]

@@ -11,7 +11,7 @@ from webapp.ratings.flag_selectors import without_read
 from webapp.ratings.flags.answers import fewest
 from webapp.ratings.flags.base import EndedTask, Message, MessageTyping, StudyWork, clock, flag_kinds, percent
 from webapp.ratings.flags.copied_messages import folded
-from webapp.ratings.flags.machine_score import measure_signals, score_of
+from webapp.ratings.flags.machine_score import _by_participant, _count_signals, measure_signals, score_of
 
 _ME, _OTHER = uuid.uuid4(), uuid.uuid4()
 
@@ -153,3 +153,11 @@ def test_the_machine_score_counts_signals_of_those_that_could_be_measured() -> N
         "Score 2 of 4 measured signals: 3 of 3 long messages were typed faster than 15 characters a second; 2 of 3 "
         "long messages repeat an earlier one or one by another participant."
     )
+
+
+def test_shares_of_signals_count_participants_and_not_their_tasks() -> None:
+    plain = Message("Typed by nobody", typed=None)
+    work = work_of([plain, plain], [plain, plain], [plain], people=[_ME, _ME, _OTHER])
+    numbers = _count_signals(_by_participant(work, measure_signals(work)).values())
+    assert numbers["uncounted"] == (1, 1)
+    assert numbers["quick"] == (0, 0)

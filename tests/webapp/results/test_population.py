@@ -17,9 +17,13 @@ from tests.builders import make_study, signed_in
 from tests.webapp.api.programs import Program
 from tests.webapp.transfer.test_exporters import rows_of
 from tests.webapp.transfer.test_package import opened, packed, rows
+from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
+from webapp.ratings.models import Rating
 from webapp.ratings.selectors import study_ratings
+from webapp.results.compute import study_population
 from webapp.results.paper_benchmarks import _by_group
+from webapp.results.study_data import study_data
 from webapp.studies.models import Participant, QuestionAnswers, Study
 from webapp.studies.plans import plan_document
 from webapp.studies.selectors import participant_backgrounds
@@ -150,3 +154,35 @@ def test_population_is_part_of_the_file_and_the_plan(study: Study) -> None:
 def test_a_wrong_population_is_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises((ValidationError, ValueError), match=message):
         make_study("wrong", questions=QUESTIONS, **changes)
+
+
+def test_scripted_participants_make_no_group_large_enough(study: Study) -> None:
+    """Ten scripted participants are oldest, too; readers know them, so six people stay too few."""
+    scripted = Participant.objects.bulk_create(
+        Participant(study=study, is_synthetic=True, platform="test", consented_at=timezone.now()) for _ in range(10)
+    )
+    QuestionAnswers.objects.bulk_create(
+        QuestionAnswers(participant=person, version=study.version, answers={"group": "oldest"}) for person in scripted
+    )
+    packed_rows = rows(opened(packed(study, include_synthetic=True)), "participants")
+    assert Counter(row["group_group"] for row in packed_rows) == {
+        "young": 18, "old": 12, "Other answers": 11, "": 10,
+    }  # fmt: skip
+    chats = Conversation.objects.filter(study=study, bot__bot_id="a").order_by("pk")[:10]
+    [template] = Rating.objects.filter(conversation=chats[0])
+    Rating.objects.bulk_create(
+        Rating(
+            conversation=chat,
+            participant=person,
+            rubric=template.rubric,
+            answers={"quality": 1},
+            submitted_at=template.submitted_at,
+        )
+        for chat, person in zip(chats, scripted, strict=True)
+    )
+    data = study_data(study, include_synthetic=True)
+    assert data is not None
+    assert len(data.ratings) == 92
+    assert [(group.group, group.n_raters) for group in study_population(data).groups] == [
+        ("young", 18), ("old", 12), ("Other answers", 11),
+    ]  # fmt: skip

@@ -37,16 +37,18 @@ class InaccurateLabels:
         if not fitted:
             return FlagFindings(why_none="none")
         rated = {rater.rater for labels in fitted for rater in labels.raters if rater.accuracy.low is not None}
+        low = [(labels.dimension, rater) for labels in fitted for rater in labels.low_raters]
+        # A rater with several inaccurate questions is explained by the least accurate one.
+        low.sort(key=lambda row: row[1].accuracy.mean or 0.0, reverse=True)
         evidence = {
             rater.rater: {
-                "question": labels.dimension,
+                "question": question,
                 "n": rater.accuracy.n,
                 "accuracy": [rater.accuracy.mean, rater.accuracy.low, rater.accuracy.high],
                 "others": rater.others.mean,
                 "chance": rater.chance,
             }
-            for labels in fitted
-            for rater in labels.low_raters
+            for question, rater in low
         }
         of_tasks = {task.pk: str(task.participant) for task in work.done}
         return FlagFindings(

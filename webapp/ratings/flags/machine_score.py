@@ -8,7 +8,7 @@ are how often participants do who a researcher decided to be people.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -138,12 +138,14 @@ class MachineScore:
                 "participant", flat=True
             )
         )
+        rehearsal = StudyWork(work.study, is_rehearsal=True)
+        people = _by_participant(work, counts)
         groups = {
-            "all": counts,
-            "human": {task.pk: counts[task.pk] for task in work.done if task.participant in humans},
-            "rehearsal": measure_signals(StudyWork(work.study, is_rehearsal=True)),
+            "all": people,
+            "human": {participant: tasks for participant, tasks in people.items() if participant in humans},
+            "rehearsal": _by_participant(rehearsal, measure_signals(rehearsal)),
         }
-        about = {name: _count_signals(tasks) for name, tasks in groups.items()}
+        about = {name: _count_signals(tasks.values()) for name, tasks in groups.items()}
         n_measured = sum(bool(measured) for measured in counts.values())
         flagged = {task: {"signals": measured} for task, measured in counts.items() if score_of(measured)}
         return FlagFindings(flagged, n_measured, "" if n_measured else "none", about=about)
@@ -186,12 +188,21 @@ def score_of(counts: Counts) -> int:
     return sum(has_signal(signal, counts[signal.name]) for signal in SIGNALS if signal.name in counts)
 
 
-def _count_signals(tasks: Mapping[int, Counts]) -> dict[str, tuple[int, int]]:
-    """Return the tasks with each signal, and those in which it could be measured."""
-    return {
-        signal.name: (
-            sum(has_signal(signal, counts[signal.name]) for counts in tasks.values() if signal.name in counts),
-            sum(signal.name in counts for counts in tasks.values()),
-        )
-        for signal in SIGNALS
-    }
+def _by_participant(work: StudyWork, counts: Mapping[int, Counts]) -> dict[Any, list[Counts]]:
+    people: dict[Any, list[Counts]] = {}
+    for task in work.done:
+        people.setdefault(task.participant, []).append(counts[task.pk])
+    return people
+
+
+def _count_signals(people: Collection[Sequence[Counts]]) -> dict[str, tuple[int, int]]:
+    """Return the participants with each signal in any task, and those for whom it could be measured.
+
+    The unit is the participant, because the tasks of one participant are alike.
+    """
+    numbers = {}
+    for signal in SIGNALS:
+        measured = [[counts[signal.name] for counts in tasks if signal.name in counts] for tasks in people]
+        n_with = sum(any(has_signal(signal, count) for count in counts) for counts in measured)
+        numbers[signal.name] = (n_with, sum(map(bool, measured)))
+    return numbers

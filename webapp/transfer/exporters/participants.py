@@ -10,7 +10,14 @@ from typing import Any
 
 from django.db.models import Count, Min, Prefetch
 
-from evaluation.data.populations import NO_ANSWER, OTHER_ANSWERS, published_groups, read_margins, withhold_combinations
+from evaluation.data.populations import (
+    NO_ANSWER,
+    OTHER_ANSWERS,
+    label_people,
+    published_groups,
+    read_margins,
+    withhold_combinations,
+)
 from webapp.conversations.models import Conversation
 from webapp.core.rights import Right
 from webapp.ratings.attention_results import checks_answered, repeats_answered
@@ -96,7 +103,7 @@ class ParticipantsTable:
         answers = QuestionAnswers.objects.order_by("created_at", "pk")
         questions = _exported_questions(study, options)
         groups = _published_backgrounds(study, options)
-        no_groups = [None] * len(_grouped_questions(study, options))  # of people who arrived since
+        no_groups = [None] * len(_grouped_questions(study, options))  # scripted participants, later arrivals
         # Imports from packages have chats but no slots.
         chats = Conversation.objects.select_related("bot").order_by("created_at", "pk")
         people = (
@@ -162,7 +169,7 @@ def _group_columns(study: Study, options: ExportOptions) -> list[ExportColumn]:
             f"group_{question.key}",
             "text",
             f"Coarsened answer before the task to “{question.title}”: answers of fewer than {n} participants are "
-            f"merged into “{OTHER_ANSWERS}”.",
+            f"merged into “{OTHER_ANSWERS}”; answers that the study’s population lacks count as “{NO_ANSWER}”.",
             missing=f"Fewer than {n} participants share this combination of groups.",
         )
         for question in _grouped_questions(study, options)
@@ -170,15 +177,19 @@ def _group_columns(study: Study, options: ExportOptions) -> list[ExportColumn]:
 
 
 def _published_backgrounds(study: Study, options: ExportOptions) -> dict[str, Sequence[str | None]]:
-    """Return the coarsened answers of each participant, with no rare answer and no rare combination of answers."""
+    """Return the coarsened answers of each participant, with no rare answer and no rare combination of answers.
+
+    Scripted participants have none: other columns name them, so they cannot make a group large enough.
+    """
     questions, n = _grouped_questions(study, options), study.values.planning.smallest_group
     if not questions:
         return {}
-    backgrounds = participant_backgrounds(study)
-    people = [str(pk) for pk in participants_included(study, options).order_by("pk").values_list("pk", flat=True)]
+    backgrounds, margins = participant_backgrounds(study), read_margins(study.values.planning.margins)
+    included = participants_included(study, options).filter(is_synthetic=False)
+    people = [str(pk) for pk in included.order_by("pk").values_list("pk", flat=True)]
     columns = []
     for question in questions:
-        labels = [backgrounds[question.key].get(person, NO_ANSWER) for person in people]
+        labels = label_people(people, backgrounds[question.key], margins[question.key])
         published = published_groups(labels, n)
         columns.append([published[label] for label in labels])
     rows = withhold_combinations(list(zip(*columns, strict=True)), n)
