@@ -432,12 +432,12 @@ class DevelopmentForm(JudgesForm):
     test_percent = forms.IntegerField(
         label="Test items, %", min_value=10, max_value=90, initial=50, help_text="Drawn at random and then fixed."
     )
+    most = forms.IntegerField(label="Instances", min_value=30, max_value=1_000, initial=300)
     field_order = ("gold", "question", "judge", "test_percent", "most")
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.fields["judge"].choices = self.fields["judges"].choices  # type: ignore[attr-defined]
-        self.fields["most"].max_value = 1000  # type: ignore[attr-defined]
         for name in ("judges", "run", "expertise"):
             del self.fields[name]
         styled(self)

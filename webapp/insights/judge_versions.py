@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from django.core.cache import cache
 
 from chatbots import Conversation
 from evaluation.agreement.judges.agreement import JudgeEstimate, agreement_difference, agreement_of
 from evaluation.agreement.judges.development import compare_words
+from evaluation.agreement.judges.gold import GoldSet
 from evaluation.data.result_tables import (
     Cell,
     NamedTable,
@@ -26,10 +29,17 @@ from evaluation.metrics.verdicts import REFUSED
 from evaluation.number_format import figure, pluralise, share
 from webapp.insights.judge_tables import BIASES
 from webapp.jobs.models import Job, State
-from webapp.results.judge_versions import DevelopmentSet, development_set, rater_comments, version_jobs
+from webapp.results.judge_versions import (
+    DevelopmentSet,
+    count_comparisons,
+    development_set,
+    rater_comments,
+    version_jobs,
+)
 from webapp.results.models import JudgeDevelopment, JudgeItem, JudgeVersion
 
 MOST_GAPS = 10
+_CACHED_S = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +48,7 @@ class VersionState:
 
     Attributes:
         development, test: newest finished check of each part, without single items for the test part.
-        running: unfinished checks; error: reason why the newest check of development items failed.
+        running: unfinished checks; error: reason why the newest check of a part failed, development first.
     """
 
     version: JudgeVersion
@@ -63,6 +73,7 @@ class GapCase:
         before, text: last utterance before the reply, and the reply; or a conversation.
         written: reason of the judge; comments: of raters.
         conversation: id of the stored chat; empty if the item is no chat.
+        is_example: True if a version uses its correction.
     """
 
     row: JudgeItem
@@ -73,6 +84,7 @@ class GapCase:
     written: str
     comments: Sequence[str]
     conversation: str
+    is_example: bool
 
     @property
     def difference(self) -> str:
@@ -112,6 +124,7 @@ class DevelopmentPage:
     development: JudgeDevelopment
     items: DevelopmentSet
     versions: Sequence[VersionState]
+    n_comparisons: int
 
     @classmethod
     def from_development(cls, development: JudgeDevelopment) -> DevelopmentPage:
@@ -125,11 +138,12 @@ class DevelopmentPage:
         versions = []
         for version in development.versions.prefetch_related("examples"):
             checks = [job for part in ("development", "test") for job in jobs.get((version.pk, part), ())]
-            error = next((job.error for job in checks[:1] if job.state == State.FAILED), "")
+            newest = [jobs[version.pk, part][0] for part in ("development", "test") if (version.pk, part) in jobs]
+            error = next((job.error for job in newest if job.state == State.FAILED), "")
             running = [job for job in checks if not job.is_over]
             parts = (result(version, "development"), result(version, "test"))
             versions.append(VersionState(version, *parts, running, error))
-        return cls(development, development_set(development), versions)
+        return cls(development, development_set(development), versions, count_comparisons(development))
 
     @property
     def n_development(self) -> int:
@@ -164,7 +178,7 @@ class DevelopmentPage:
 
     @property
     def caution(self) -> str:
-        """Sentences on what the test figure is worth."""
+        """Sentences on the reliability of the test figure."""
         tested = [state.version for state in self.versions if state.version.n_test_looks]
         if not tested:
             return (
@@ -174,9 +188,17 @@ class DevelopmentPage:
         looks = (
             f"The test items have been used {pluralise(self.n_looks, 'time')}, for {pluralise(len(tested), 'version')}."
         )
-        if self.n_looks == 1:
+        if self.n_looks == 1 and not self.n_comparisons:
             return f"{looks} No version was chosen by them."
         return f"{looks} If you chose among versions by them, the figure is too good; confirm it on new ratings."
+
+    @property
+    def other_looks(self) -> str:
+        """Sentence on comparisons of judges that scored the same items; empty without any."""
+        if not self.n_comparisons:
+            return ""
+        comparisons = pluralise(self.n_comparisons, "comparison")
+        return f"{comparisons} on the page Judges scored the same ratings, possibly including these test items."
 
     def _scores(self, state: VersionState) -> np.ndarray:
         """Return (N,) scores of the items in the set, NaN if missing."""
@@ -192,9 +214,9 @@ class DevelopmentPage:
         indexes = [place[digest] for digest in gold.digests]
         sides = [self._scores(state)[indexes] for state in (before, after)]
         common = np.isfinite(sides[0] + sides[1])
-        agreements = [agreement_of(gold, np.where(common, scores, np.nan)) for scores in sides]
+        sides = [np.where(common, scores, np.nan) for scores in sides]
+        *agreements, difference = _estimate_agreements(gold, sides)
         texts = [f"{state.version.prompt}\n\n{state.version.wording}" for state in (before, after)]
-        difference = agreement_difference(gold, sides[1], sides[0])
         return VersionComparison(
             before.version,
             after.version,
@@ -211,21 +233,43 @@ class DevelopmentPage:
         gaps = np.abs(scores - gold.means)
         order = [int(k) for k in np.argsort(-gaps, kind="stable")[:MOST_GAPS] if np.isfinite(gaps[k])]
         comments = rater_comments(self.development, {gold.keys[k] for k in order})
+        examples = {row.pk for state in self.versions for row in state.version.examples.all()}
         cases = []
         for k in order:
             text, key, digest, is_chat = gold.texts[k], gold.keys[k], gold.digests[k], gold.unit == "chat"
             before = "" if isinstance(text, Conversation) else shorten(" ".join(text.context[-1:]), 300)
-            shown = chat_lines(text)[:2000] if isinstance(text, Conversation) else shorten(text.response, 600)
+            excerpt = chat_lines(text)[:2000] if isinstance(text, Conversation) else shorten(text.response, 600)
             reasons, chat = (written.get(digest, ""), comments.get(key, ())), key if is_chat else ""
             row = self.items.rows[digest]
-            cases.append(GapCase(row, float(scores[k]), float(gold.means[k]), before, shown, *reasons, chat))
+            gap = (float(scores[k]), float(gold.means[k]))
+            cases.append(GapCase(row, *gap, before, excerpt, *reasons, chat, row.pk in examples))
         return cases
+
+
+def _estimate_agreements(gold: GoldSet, sides: Sequence[np.ndarray]) -> list[JudgeEstimate]:
+    """Return the agreement of both sides, and of the second minus the first, cached for an hour.
+
+    The jackknife of 700 items takes two seconds, and the page is opened often with the same scores.
+    """
+    numbers = [gold.item, gold.value, gold.context_codes, *sides]
+    inputs = (gold.dimension, gold.digests, gold.rater.tolist(), [array.tolist() for array in numbers])
+    key = f"judge-versions-{hashlib.sha256(repr(inputs).encode()).hexdigest()}"
+    estimates: list[JudgeEstimate] | None = cache.get(key)
+    if estimates is None:
+        estimates = [*(agreement_of(gold, scores) for scores in sides), agreement_difference(gold, sides[1], sides[0])]
+        cache.set(key, estimates, _CACHED_S)
+    return estimates
 
 
 def _difference_sentence(before: JudgeVersion, after: JudgeVersion, difference: JudgeEstimate) -> str:
     if difference.value is None:
         return f"The versions cannot be compared yet: {difference.reason}."
-    direction = "more" if difference.value >= 0 else "less"
+    if difference.value == 0:
+        return (
+            f"{after} and version {before.number} agree equally with people on the "
+            f"{pluralise(difference.n, 'development item')} that both scored."
+        )
+    direction = "more" if difference.value > 0 else "less"
     start = (
         f"{after} agrees {direction} with people than version {before.number} on the "
         f"{pluralise(difference.n, 'development item')} that both scored: difference {estimate_text(difference)}."

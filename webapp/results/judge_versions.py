@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,13 +9,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from django.db import transaction
+from django.db import IntegrityError, transaction
 from django.db.models import F, Max, Q
 
 from chatbots import Conversation as ChatText
 from chatbots.text import is_sanitised
 from chatbots.validation import InputModel, ValuesError
-from evaluation.agreement.judges.development import GoldPart, assign_parts
+from evaluation.agreement.judges.development import CHAT_ID, GoldPart, assign_parts, split_groups
 from evaluation.agreement.judges.gold import GoldSet
 from evaluation.agreement.judges.scoring import judge_identity
 from evaluation.metrics.judge import JudgeMetric, chat_lines
@@ -27,16 +26,17 @@ from webapp.jobs.models import Job, State
 from webapp.jobs.services.jobs import job_ask, job_restart
 from webapp.ratings.selectors import ratings_counted
 from webapp.results.benchmark import data_now
+from webapp.results.fingerprint import JUDGES_KIND
 from webapp.results.judges import JudgesParams, gold_read, judge_named
 from webapp.results.models import JudgeDevelopment, JudgeItem, JudgeVersion
 from webapp.studies.models import Study
+from webapp.studies.protocols.base import get_protocol
 
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
 VERSION_KIND = "judge_version"
 MOST_EXAMPLES, MOST_PROMPT_CHARS, MOST_WORDING_CHARS, MOST_REASON_CHARS = 20, 8_000, 1_000, 500
-_CHAT_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class VersionParams(InputModel):
@@ -59,13 +59,14 @@ class DevelopmentSet:
         return np.array([self.rows[digest].part for digest in self.gold.digests], dtype=object)
 
     def take(self, part: GoldPart, without: Collection[str] = ()) -> GoldSet:
-        """Return the items of a part, without the contexts of examples.
+        """Return the items of a part, without the groups of examples.
 
         Args:
             without: digests of the examples.
         """
         digests = np.array(self.gold.digests, dtype=object)
-        built_on = np.isin(self.gold.context_codes, self.gold.context_codes[np.isin(digests, list(without))])
+        groups = np.array(split_groups(self.gold), dtype=object)
+        built_on = np.isin(groups, groups[np.isin(digests, list(without))])
         return self.gold.take(np.flatnonzero((self.parts == part) & ~built_on).tolist())
 
 
@@ -77,11 +78,14 @@ def development_start(*, params: JudgesParams, test_share: float, created_by: Us
     """
     gold = gold_read(params)
     study = Study.objects.filter(key=params.study).first() if params.study else None
-    fields = {"study": study, "file": params.file, "question": params.question}
+    # The name of the question: an empty one would allow a second split of the same ratings.
+    fields = {"study": study, "file": params.file, "question": gold.dimension.key}
+    exists = Refused("exists", "A judge is already in development on this question of these ratings.")
     if JudgeDevelopment.objects.filter(**fields).exists():
-        raise Refused("exists", "A judge is already in development on this question of these ratings.")
+        raise exists
     with transaction.atomic():
-        development = JudgeDevelopment.objects.create(
+        development = _create_development(
+            exists,
             **fields,
             title=params.title or gold.name,
             most=params.most,
@@ -100,6 +104,14 @@ def development_start(*, params: JudgesParams, test_share: float, created_by: Us
         prompt = options.chat_prompt if gold.unit == "chat" else options.prompt
         version_add(development, judge=judge.name, prompt=prompt, wording=options.rubric[key], created_by=created_by)
     return development
+
+
+def _create_development(exists: Refused, **fields: Any) -> JudgeDevelopment:
+    try:
+        with transaction.atomic():
+            return JudgeDevelopment.objects.create(**fields)
+    except IntegrityError:  # another request was faster
+        raise exists from None
 
 
 def developments() -> list[JudgeDevelopment]:
@@ -157,7 +169,7 @@ def version_metric(version: JudgeVersion, gold: GoldSet, examples: Sequence[Judg
         examples: its examples, for a version that is not stored yet.
 
     Raises:
-        Refused: its judge or an example no longer exists, or the prompt is invalid.
+        Refused: its judge or an example no longer exists, the judge has changed since, or the prompt is invalid.
     """
     judge = judge_named(version.judge)
     assert judge.options is not None
@@ -166,23 +178,30 @@ def version_metric(version: JudgeVersion, gold: GoldSet, examples: Sequence[Judg
     rows = list(version.examples.all()) if examples is None else list(examples)
     if len(rows) < version.n_examples or any(row.digest not in place for row in rows):
         raise Refused("erased", f"{version} cannot score any more, because one of its examples no longer exists.")
-    shown = []
+    rated_examples = [*judge.options.model_dump()["examples"]]
     for row in rows:
         text = gold.texts[place[row.digest]]
         rating = round(low + (float(row.score or 0) - gold.dimension.low) / gold.width * (high - low))
         is_chat = isinstance(text, ChatText)
         texts = {"chat": chat_lines(text)} if is_chat else {"context": text.context, "reply": text.response}
-        shown.append({**texts, "rating": rating, "reason": row.reason})
+        rated_examples.append({**texts, "rating": rating, "reason": row.reason})
     changes = {
         "chat_prompt" if gold.unit == "chat" else "prompt": version.prompt,
         "rubric": {**judge.options.rubric, _rubric_key(judge, gold): version.wording},
-        "examples": shown,
+        "examples": rated_examples,
         "gives_reason": True,
     }
     try:
-        return JudgeMetric(judge.name, str(version), **judge.options.model_dump() | changes)
+        metric = JudgeMetric(judge.name, str(version), **judge.options.model_dump() | changes)
     except ValuesError as error:
         raise Refused("bad_prompt", str(error)) from error
+    if version.digest and judge_identity(metric, gold.unit)[0] != version.digest:
+        raise Refused(
+            "changed",
+            f"{version} cannot score any more, because the model or scale of {judge.name} has changed. "
+            "Save a new version.",
+        )
+    return metric
 
 
 def version_add(
@@ -209,11 +228,11 @@ def version_add(
         if not text.strip() or len(text) > most or not is_sanitised(text):
             raise Refused("bad_text", f"The {name} must have 1 to {most:,} valid characters.")
     gold = development_set(development).gold
-    rows = list(development.items.filter(pk__in=examples, score__isnull=False))
-    if len(rows) != len(set(examples)) or len(rows) > MOST_EXAMPLES:
-        raise Refused("bad_examples", f"Choose up to {MOST_EXAMPLES} corrections of development items as examples.")
     with transaction.atomic():
-        JudgeDevelopment.objects.select_for_update().get(pk=development.pk)
+        _lock(development)
+        rows = list(development.items.filter(pk__in=examples, score__isnull=False))
+        if len(rows) != len(set(examples)) or len(rows) > MOST_EXAMPLES:
+            raise Refused("bad_examples", f"Choose up to {MOST_EXAMPLES} corrections of development items as examples.")
         number = (development.versions.aggregate(n=Max("number"))["n"] or 0) + 1
         texts = {"judge": judge, "prompt": prompt, "wording": wording}
         version = JudgeVersion(
@@ -228,25 +247,31 @@ def version_add(
     return version
 
 
+def _lock(development: JudgeDevelopment) -> None:
+    """Let versions, corrections and looks of a development wait for each other."""
+    JudgeDevelopment.objects.select_for_update().get(pk=development.pk)
+
+
 def correction_save(development: JudgeDevelopment, *, item: int, score: float | None, reason: str, user: User) -> None:
     """Store the correction of a development item, which later versions can use as an example; None removes it.
 
     Raises:
         Refused: it is a test item or does not exist, a version already uses it, or score or reason are invalid.
     """
+    dimension = development_set(development).gold.dimension
     with transaction.atomic():
-        row = development.items.select_for_update().filter(pk=item).first()
+        _lock(development)  # a new version could take the old score
+        row = development.items.filter(pk=item).first()
         if row is None or row.part == JudgeItem.Part.TEST:
             raise Refused("test_item", "Only development items can be corrected; test items never become examples.")
         if used := row.versions.first():
             raise Refused("used", f"{used} uses this correction, so it can no longer change.")
-        dimension = development_set(development).gold.dimension
         if score is not None and not dimension.low <= score <= dimension.high:
             raise Refused("bad_score", f"The score must be from {dimension.low:g} to {dimension.high:g}.")
         if len(reason) > MOST_REASON_CHARS or not is_sanitised(reason):
             raise Refused("bad_text", f"The reason can have up to {MOST_REASON_CHARS} valid characters.")
         row.score, row.reason, row.corrected_by = score, "" if score is None else reason.strip(), user
-        row.save()
+        row.save(update_fields=["score", "reason", "corrected_by"])
         record(JUDGE_DEVELOP, development, step="correct", number=row.pk)
 
 
@@ -256,7 +281,7 @@ def version_check(version: JudgeVersion, part: GoldPart, *, created_by: User | N
     state = development.file if development.study is None else data_now(development.study)
     payload = {"version": version.pk, "part": part}
     with transaction.atomic():
-        JudgeDevelopment.objects.select_for_update().get(pk=development.pk)
+        _lock(development)
         known = set(Job.objects.filter(kind=VERSION_KIND, **_of(payload)).values_list("pk", flat=True))
         job = job_ask(kind=VERSION_KIND, payload=payload, state=state, study=development.study, created_by=created_by)
         if job.pk not in known:
@@ -279,16 +304,28 @@ def version_jobs(development: JudgeDevelopment) -> dict[tuple[int, str], list[Jo
     return jobs
 
 
+def count_comparisons(development: JudgeDevelopment) -> int:
+    """Return the number of finished comparisons of judges on the same ratings, which score test items, too."""
+    gold_set = {"study": development.study} if development.study is not None else {"payload__file": development.file}
+    jobs = Job.objects.filter(kind=JUDGES_KIND, state=State.DONE, **gold_set)
+    return jobs.filter(result__question=development.question).count()
+
+
 def rater_comments(development: JudgeDevelopment, keys: Collection[str]) -> dict[str, list[str]]:
     """Return the raters' comments by item key; a file has none."""
     study = development.study
     comments: dict[str, list[str]] = {}
     if study is None:
         return comments
-    chats = [key for key in keys if _CHAT_ID.fullmatch(key)]
-    rows = ratings_counted(study).exclude(comment="").filter(Q(conversation__in=chats) | Q(item__isnull=False))
-    for chat, item, comment in rows.order_by("pk").values_list("conversation", "item__key", "comment"):
-        names = [str(chat)] if chat else [f"{study.key}/{item}", item]
+    chats = [match[0] for key in keys if (match := CHAT_ID.search(key))]
+    is_of_item = Q(conversation__in=chats) | Q(turn__conversation__in=chats) | Q(item__isnull=False)
+    rows = ratings_counted(study).exclude(comment="").filter(is_of_item).order_by("pk")
+    columns = ("conversation", "turn__conversation", "turn__index", "item__key", "comment")
+    for chat, chat_of_turn, index, item, comment in rows.values_list(*columns):
+        if chat_of_turn:
+            names = [f"{study.key}/{chat_of_turn}/{index}"]
+        else:
+            names = [str(chat)] if chat else [f"{study.key}/{item}", item]
         for key in keys:
             if any(key == name or key.startswith(f"{name} ") for name in names):
                 comments.setdefault(key, []).append(comment)
@@ -297,7 +334,15 @@ def rater_comments(development: JudgeDevelopment, keys: Collection[str]) -> dict
 
 def corrections_erase(studies: Collection[int]) -> None:
     """Remove the items of conversations that no longer exist, with their corrections."""
-    rows = JudgeItem.objects.filter(development__study__in=studies)
-    chat_of_row = {pk: match[0] for pk, key in rows.values_list("pk", "key") if (match := _CHAT_ID.match(key))}
-    kept = {str(pk) for pk in Conversation.objects.filter(study__in=studies).values_list("pk", flat=True)}
+    rows = JudgeItem.objects.filter(development__study__in=_studies_of_chats(studies))
+    # The key of a conversation is its id; that of a reply contains it.
+    chat_of_row = {pk: match[0] for pk, key in rows.values_list("pk", "key") if (match := CHAT_ID.search(key))}
+    chats = Conversation.objects.filter(pk__in=set(chat_of_row.values())).values_list("pk", flat=True)
+    kept = {str(pk) for pk in chats}
     JudgeItem.objects.filter(pk__in=[pk for pk, chat in chat_of_row.items() if chat not in kept]).delete()
+
+
+def _studies_of_chats(studies: Collection[int]) -> list[int]:
+    """Return the studies whose items are chats, as ids of imported items may look like those of chats."""
+    rows = Study.objects.filter(pk__in=studies)
+    return [study.pk for study in rows if not get_protocol(study).judges_items]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from django.db import transaction
 from django.db.models import Exists, OuterRef
 from pydantic import Field
 
@@ -213,9 +214,11 @@ def judges_done(pk: int | None = None) -> Job | None:
 
 def drift_ask(comparison: Job, *, created_by: User | None = None) -> Job:
     """Return the job that checks the judges of a comparison for drift; a second one does not start meanwhile."""
-    running = drift_newest(comparison, state__in=UNFINISHED)
     payload = {"job": comparison.pk}
-    return running or job_create(kind=DRIFT_KIND, payload=payload, study=comparison.study, created_by=created_by)
+    with transaction.atomic():
+        Job.objects.select_for_update().get(pk=comparison.pk)  # a double click starts one check
+        running = drift_newest(comparison, state__in=UNFINISHED)
+        return running or job_create(kind=DRIFT_KIND, payload=payload, study=comparison.study, created_by=created_by)
 
 
 def drift_newest(comparison: Job, **conditions: Any) -> Job | None:

@@ -208,7 +208,8 @@ def _family(gold: GoldSet, judge_scores: JudgeScores, known: np.ndarray, familie
     Replies of the judge's family are compared with those of other known families.
     """
     model_families = np.array([families.get(model, "") for model in gold.models], dtype=object)
-    family = model_family(judge_scores.model)
+    own_families = {model_family(model) for model in judge_scores.model.split(", ")}  # of a panel: several models
+    family = own_families.pop() if len(own_families) == 1 else ""
     of_family = known & (model_families == family) & (family != "")
     of_others = known & (model_families != family) & (model_families != "")
     if not of_family.any() or not of_others.any():

@@ -99,7 +99,7 @@ class ComparedJudge:
         words += f" Its agreement with people is {agrees}."
         if agreement.low is not None and agreement.low <= 0:
             words += " The interval includes 0 or lies below it, so do not use it as a judge here."
-        size = model_parameters(self.scores.model)
+        size = None if ", " in self.scores.model else model_parameters(self.scores.model)  # a panel has several
         if size is not None and size < 1e9:
             words += (
                 f" According to its name, the model has {size / 1e6:.0f} million parameters, which is small "

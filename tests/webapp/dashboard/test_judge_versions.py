@@ -167,11 +167,14 @@ def test_a_judge_is_developed_from_the_split_to_the_test(staff: Client, requests
 def test_test_items_and_wrong_input_never_become_examples(staff: Client, requests: list[dict[str, Any]]) -> None:
     file = upload()
     development = start(staff, f"file:{file}")
-    again = staff.post(
-        ADDRESS, {"gold": f"file:{file}", "judge": "judge_e", "test_percent": 20, "most": 300, "question": ""}
-    )
-    assert again.status_code == 400
-    assert "A judge is already in development" in again.content.decode()
+    for question in ("", "overall"):
+        fields = {"gold": f"file:{file}", "judge": "judge_e", "test_percent": 20, "most": 300, "question": question}
+        again = staff.post(ADDRESS, fields)
+        assert again.status_code == 400
+        assert "A judge is already in development" in again.content.decode(), "the default question has a name, too"
+    too_many = staff.post(ADDRESS, fields | {"most": 5000})
+    assert too_many.status_code == 400
+    assert "less than or equal to 1000" in too_many.content.decode()
     test_item = development.items.filter(part="test").first()
     refused = post(staff, development, "correct", item=test_item.pk, score=3, reason="x")
     assert refused.status_code == 400
@@ -249,6 +252,24 @@ def test_later_items_get_a_part_and_earlier_ones_keep_theirs(staff: Client, requ
     development.items.filter(digest__in=lost).delete()
     development_set(development)
     assert dict(development.items.values_list("digest", "part")) == before
+
+
+def test_a_version_does_not_score_with_another_model(staff: Client, requests: list[dict[str, Any]]) -> None:
+    development = start(staff, f"file:{upload()}")
+    bots.discard("e")
+    bots.add(EndpointBot(name="e", model="other", base_url="http://127.0.0.1:9/v1", temperature=0))
+    post(staff, development, "test", number=1)
+    run_job(Job.objects.get(kind="judge_version"))
+    assert "the model or scale of judge_e has changed" in page(staff, development)
+    assert not requests
+
+
+def test_comparisons_that_scored_the_test_items_are_shown(staff: Client, requests: list[dict[str, Any]]) -> None:
+    development = start(staff, f"file:{upload()}")
+    assert "on the page Judges" not in page(staff, development)
+    for file, question in ((development.file, "overall"), (development.file, "other"), ("another", "overall")):
+        Job.objects.create(kind="judges", payload={"file": file}, result={"question": question}, state=State.DONE)
+    assert "1 comparison on the page Judges scored the same ratings" in page(staff, development)
 
 
 def test_panels_combine_judges_and_drift_is_checked_from_the_page(staff: Client) -> None:

@@ -3,7 +3,13 @@
 import pytest
 from django.db import IntegrityError, transaction
 
+from tests.builders import make_conversation, make_study
+from webapp.core.models import Project
+from webapp.core.project_scope import in_project
+from webapp.results.judge_versions import corrections_erase
 from webapp.results.models import JudgeDevelopment, JudgeItem
+from webapp.studies.models import Study
+from webapp.studies.project_moves import study_moved
 
 pytestmark = pytest.mark.django_db
 
@@ -30,3 +36,28 @@ def test_a_second_split_and_one_without_data_or_parts_are_refused(fields: dict[s
     develop()
     with pytest.raises(IntegrityError), transaction.atomic():
         develop(**fields)
+
+
+def test_corrections_of_chats_and_of_their_replies_are_erased_with_the_chat() -> None:
+    study = make_study("talk")
+    chat, erased = make_conversation(study), make_conversation(study)
+    development = develop(study=study, file="")
+    keys = [key for pk in (chat.pk, erased.pk) for key in (str(pk), f"talk/{pk}/1 eliza")]
+    for n, key in enumerate([*keys, "talk/imported"]):
+        JudgeItem.objects.create(development=development, digest=str(n), key=key, part="development")
+    erased.delete()
+    corrections_erase([study.pk])
+    assert list(development.items.values_list("key", flat=True)) == [*keys[:2], "talk/imported"]
+
+
+def test_a_development_moves_to_the_new_project_of_its_study() -> None:
+    Project.objects.create(key="lab", name="Lab")
+    study = make_study("talk")
+    development = develop(study=study, file="")
+    study.project_id = "lab"
+    study.save()
+    study_moved.send(sender=Study, study=study)
+    with in_project("lab"):
+        assert JudgeDevelopment.objects.get() == development
+    with in_project("default"):
+        assert not JudgeDevelopment.objects.exists()

@@ -56,26 +56,26 @@ def judge_development(request: HttpRequest, pk: int) -> HttpResponse:
     if (development := development_of(pk)) is None:
         raise Http404
     try:
-        if request.method == "POST" and (refused := _change(request, development)):
-            messages.error(request, refused)
+        if request.method == "POST" and (problem := _change(request, development)):
+            messages.error(request, problem)
         elif request.method == "POST":
             return redirect(request.get_full_path())
         jobs_settle()
-        shown = DevelopmentPage.from_development(development)
+        details = DevelopmentPage.from_development(development)
     except Refused as error:
         messages.error(request, error.message)
         return redirect("dashboard:judge_developments")
-    before, after = _chosen(request, shown.versions)
+    before, after = _chosen(request, details.versions)
     return page(
         request,
         "judge_development.html",
         "metrics",
-        shown=shown,
+        details=details,
         before=before,
         after=after,
-        comparison=shown.compare(before, after) if before.version != after.version else None,
-        gaps=shown.gaps(after),
-        running=[job_context(job, job.kind) for state in shown.versions for job in state.running],
+        comparison=details.compare(before, after) if before.version != after.version else None,
+        gaps=details.gaps(after),
+        running=[job_context(job, job.kind) for state in details.versions for job in state.running],
         form=VersionForm(development, after.version, request.POST if request.POST.get("action") == "version" else None),
         status=400 if request.method == "POST" else 200,
     )

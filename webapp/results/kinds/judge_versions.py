@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -49,6 +50,11 @@ class JudgeVersionJob(JobKind[Job, VersionParams]):
         if work.asked.part == "test":
             judged = {name: value for name, value in judged.items() if name not in (*_OF_SINGLE_ITEMS, "digests")}
             judged["written"] = []
+            # An example of the judge's output could quote a test item.
+            reasons: Counter[str] = Counter()
+            for reason, n in judged["reasons"].items():
+                reasons[reason.partition(", for example “")[0]] += n
+            judged["reasons"] = dict(reasons)
         return judged
 
     def describe_result(self, job: Job, result: Any) -> list[str]:

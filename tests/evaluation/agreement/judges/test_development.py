@@ -1,11 +1,14 @@
 """Split, differences of versions and panels, against independent computations."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
+from chatbots import Conversation
 from evaluation.agreement.judges.agreement import agreement_difference, agreement_of
-from evaluation.agreement.judges.development import assign_parts, compare_words
+from evaluation.agreement.judges.development import assign_parts, compare_words, split_groups
 from evaluation.agreement.judges.panels import panel_pairs, panel_scores
 from evaluation.agreement.judges.scoring import JudgeScores, score_gold
 from evaluation.agreement.llm_judge import JudgedPair, JudgedPairs
@@ -57,6 +60,21 @@ def test_contexts_stay_together_and_later_items_move_no_earlier_one():
     assert parts != assign_parts(gold, "b", 0.3)
     test_contexts = parts[::4].count("test")
     assert stats.binomtest(test_contexts, 100, 0.3).pvalue > 0.001
+
+
+def test_the_same_words_and_replies_of_one_chat_are_never_divided():
+    chats = ["0b8f1c1e-0000-4000-8000-000000000001", "0b8f1c1e-0000-4000-8000-000000000002"]
+    names = [f"{chats[0]}/1", f"{chats[0]}/3", f"{chats[1]}/1", "a", "b", "c", "d"]
+    contexts = [["Hi"], ["Hi", "reply", "Yes"], ["Hi"], ["Same  words"], ["same words"], [], []]
+    sources = ["s", "s", "s", "one", "two", "one", "one"]
+    gold = gold_of(np.full((7, 1), 3.0), id=names, context=contexts, source=sources)
+    groups = split_groups(gold)
+    assert groups[0] == groups[1] != groups[2]
+    assert groups[3] == groups[4]
+    assert len(set(groups)) == 5
+
+    talks = [Conversation.from_texts(texts, id=str(k)) for k, texts in enumerate((["Hi", "Hello"], ["hi", "hello"]))]
+    assert len(set(split_groups(replace(gold.take([0, 1]), texts=tuple(talks))))) == 1
 
 
 def test_a_panel_votes_or_averages_and_skips_what_one_judge_skipped():
