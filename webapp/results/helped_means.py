@@ -52,7 +52,9 @@ def study_helped(data: StudyData) -> StudyHelped:
     if not include_synthetic:
         slots = slots.filter(task__participant__is_synthetic=False)
     rows = slots.values_list("task__participant", "item__key", "weight", "helper", "task__outcome")
-    drawn_slots = {(str(person), key): (weight, helper) for person, key, weight, helper, _outcome in rows}
+    drawn_slots = {
+        (str(person), key): (weight, helper) for person, key, weight, helper, _outcome in rows if weight is not None
+    }
     excluded = {
         (str(person), key)
         for person, key, _weight, _helper, outcome in rows

@@ -138,8 +138,17 @@ def development_set(development: JudgeDevelopment) -> DevelopmentSet:
         Refused: as `gold_read`.
     """
     study = development.study.key if development.study is not None else ""
-    names = {"study": study, "file": development.file, "title": development.title, "question": development.question}
-    gold = gold_read(JudgesParams(**names, judges=("-",), most=development.most))
+    params = JudgesParams(
+        study=study,
+        file=development.file,
+        title=development.title,
+        question=development.question,
+        judges=("-",),
+        repeats=1,
+        most=development.most,
+        run=None,
+    )
+    gold = gold_read(params)
     gold = gold.take(np.flatnonzero(np.isfinite(gold.means)).tolist())
     rows = {item.digest: item for item in development.items.all()}
     if not rows.keys() >= set(gold.digests):
@@ -182,8 +191,10 @@ def version_metric(version: JudgeVersion, gold: GoldSet, examples: Sequence[Judg
     for row in rows:
         text = gold.texts[place[row.digest]]
         rating = round(low + (float(row.score or 0) - gold.dimension.low) / gold.width * (high - low))
-        is_chat = isinstance(text, ChatText)
-        texts = {"chat": chat_lines(text)} if is_chat else {"context": text.context, "reply": text.response}
+        if isinstance(text, ChatText):
+            texts: dict[str, Any] = {"chat": chat_lines(text)}
+        else:
+            texts = {"context": text.context, "reply": text.response}
         rated_examples.append({**texts, "rating": rating, "reason": row.reason})
     changes = {
         "chat_prompt" if gold.unit == "chat" else "prompt": version.prompt,

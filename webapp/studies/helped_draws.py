@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from django.dispatch import Signal
 
@@ -37,8 +38,8 @@ class ItemScores:
 
 def read_item_scores(study: Study, name: str) -> ItemScores:
     """Return the scores of this name for the study's items; empty if there are none."""
-    answers = item_scores_wanted.send(sender=Study, study=study, name=name) if name else []
-    return next((answer for _receiver, answer in answers if answer is not None), ItemScores("", {}))
+    answers: list[tuple[Any, Any]] = item_scores_wanted.send(sender=Study, study=study, name=name) if name else []
+    return next((scores for _receiver, scores in answers if isinstance(scores, ItemScores)), ItemScores("", {}))
 
 
 def item_pool(study: Study) -> dict[int, str]:

@@ -44,7 +44,7 @@ TAKEN_KEYS = ("comments", "csrfmiddlewaretoken")
 
 Kind = Literal["scale", "choice", "choices", "text"]
 Order = Literal["fixed", "shuffled"]
-Answer = str | int | list[str] | list[dict[str, Any]]
+Answer = str | int | list[str] | list[int] | list[dict[str, Any]]
 Answers = dict[str, Answer]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
@@ -32,7 +34,7 @@ def judge_developments(request: HttpRequest) -> HttpResponse:
     form = DevelopmentForm(request.POST or None)
     if request.method == "POST" and form.is_valid():
         try:
-            development = development_start(**form.to_arguments(), created_by=request.user)
+            development = development_start(**form.to_arguments(), created_by=request.user)  # type: ignore[arg-type]
             return redirect("dashboard:judge_development", development.pk)
         except Refused as error:
             form.add_error(None, str(error))
@@ -106,7 +108,7 @@ def _change(request: HttpRequest, development: JudgeDevelopment) -> str:
     return ""
 
 
-def _chosen(request: HttpRequest, versions: list[VersionState]) -> tuple[VersionState, VersionState]:
+def _chosen(request: HttpRequest, versions: Sequence[VersionState]) -> tuple[VersionState, VersionState]:
     """Return the two versions that the address names, or the last two."""
     by_number = {str(state.version.number): state for state in versions}
     after = by_number.get(request.GET.get("after", ""), versions[-1])

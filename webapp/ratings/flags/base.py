@@ -160,7 +160,10 @@ class StudyWork:
         rows = Typing.objects.filter(turn__conversation__study=self.study).values_list(
             "turn", "keystrokes", "pastes", "deletions", "ms", "focus_losses"
         )
-        return {turn: MessageTyping(*counts, losses) for turn, *counts, losses in rows.iterator(chunk_size=_CHUNK)}
+        return {
+            turn: MessageTyping(keystrokes, pastes, deletions, ms, focus_losses)
+            for turn, keystrokes, pastes, deletions, ms, focus_losses in rows.iterator(chunk_size=_CHUNK)
+        }
 
 
 Figures = Mapping[str, Any]
