@@ -6,7 +6,6 @@ The page Report has a section for each. Tables are streamed in constant memory; 
 from __future__ import annotations
 
 import shlex
-from dataclasses import asdict
 from itertools import groupby
 from typing import Any, Literal
 
@@ -164,7 +163,7 @@ def send_file(
     if (refused := staff_refusal(request, *export_rights(table_name, options))) is not None:
         return refused
     if request.method == "POST" and export_size(table_name, study, options) > LARGE_EXPORT:
-        payload = {"what": table_name, "format": file_format, **asdict(options)}
+        payload = {"what": table_name, "format": file_format, **options.requested()}
         try:
             export_make(study=study, payload=payload, created_by=request.user)  # type: ignore[arg-type]
         except Refused as error:

@@ -8,7 +8,7 @@ questions have columns of their own (`answer_column`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
 
 from django.db.models import Q, QuerySet
@@ -105,6 +105,10 @@ class ExportOptions:
     include_images: bool = False
     is_redacted: bool = False
     is_package: bool = False
+
+    def requested(self) -> dict[str, Any]:
+        """Return the options that a user chooses: all but `is_package`."""
+        return {name: value for name, value in asdict(self).items() if name != "is_package"}
 
 
 class Exporter(Protocol):

@@ -11,7 +11,6 @@ import csv
 import json
 import platform
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from io import StringIO
 from typing import Any
 
@@ -255,7 +254,7 @@ def versions_of(study: Study, options: ExportOptions, *, as_of: str) -> dict[str
             "is_imported": study.is_imported,
             "test": "always" if keeps_always_valid(study) else "fixed",
         },
-        "data": {"as_of": as_of, "state": state.digest, **asdict(options)},
+        "data": {"as_of": as_of, "state": state.digest, **options.requested()},
         "metrics": [
             {"name": metric.name, "version": metric.version, "key": metric.key, **columns.get(metric.key, {})}
             for metric in sorted((metric for metric, _ in metrics), key=lambda metric: (metric.name, metric.key))
