@@ -279,10 +279,12 @@ def population_result(
     levels, tests = [], []
     for question in several:
         keep = ~np.isin(ratings.bot, hidden[question])
-        shown, of_shown = ratings.select(keep), groups[question][keep]
-        by_factor = condition_results(replace(shown, condition={**shown.condition, question: of_shown}))
+        group_ratings, rater_group = ratings.select(keep), groups[question][keep]
+        by_factor = condition_results(
+            replace(group_ratings, condition={**group_ratings.condition, question: rater_group})
+        )
         levels += [level for level in by_factor.levels if level.factor == question]
-        tests.append(_test_groups(shown, question, of_shown, hidden[question]))
+        tests.append(_test_groups(group_ratings, question, rater_group, hidden[question]))
     tests = [replace(test, p_holm=p) for test, p in zip(tests, holm([test.p for test in tests]), strict=True)]
     by_group = ConditionResults(ratings.leading, tuple(sorted(ratings.bots)), tuple(levels))
     return replace(result, by_group=by_group, tests=tuple(tests))
@@ -343,19 +345,22 @@ def _weighted(
         return replace(result, reason=NO_GROUPS if raked.is_converged else NOT_RAKED)
     fit = fit_bots(values, codes, rater, ratings.conditions)
     weighted, toward = weighted_means(fit, values, raked, margins), np.eye(len(names))
-    shown = {bot: k for k, bot in enumerate(names.tolist()) if bot not in hidden}
-    ranked = [bot for bot in shown if bot not in ratings.controls]
+    column_of_bot = {bot: k for k, bot in enumerate(names.tolist()) if bot not in hidden}
+    ranked = [bot for bot in column_of_bot if bot not in ratings.controls]
     within = None if ratings.conditions is None else ratings.conditions.tolist()
     tested = pairwise(values, ratings.bot.tolist(), ratings.unit.tolist(), conditions=within, scale=bounds)
     plain = correct_comparisons([pair for pair in tested.pairs if {pair.a, pair.b} <= set(ranked)], 1 - alpha)
-    pairs = [_compare(weighted, a, b, toward[shown[a]] - toward[shown[b]]) for a, b in combinations(ranked, 2)]
+    pairs = [
+        _compare(weighted, a, b, toward[column_of_bot[a]] - toward[column_of_bot[b]])
+        for a, b in combinations(ranked, 2)
+    ]
     pairs = correct_comparisons(pairs, 1 - alpha)
     ranks, weighted_ranks, entries = rank_ranges(ranked, plain), rank_ranges(ranked, pairs), []
     for k, bot in enumerate(names.tolist()):
         weights = raked.weights[np.unique(rater[codes == k])]
         n, effect, mean = len(weights), design_effect(weights), float(weighted.means[k])
         entry = WeightedEntry(bot, n, float(fit.means[k]), Interval(None, None, None, n, FEW_IN_GROUP))
-        if bot in shown:
+        if bot in column_of_bot:
             ends = interval_ends(mean, MeanSpread(*weighted.spread(toward[k]), n / effect), result.level, bounds)
             low, high = ends or (None, None)
             interval = Interval(mean, low, high, n, None if ends else ALL_ALIKE)
