@@ -200,6 +200,7 @@ def result(
         "conditions",
         "population",
         "answers",
+        "helped",
         "items",
         "models",
         "formula",
