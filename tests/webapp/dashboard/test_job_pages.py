@@ -60,6 +60,13 @@ _JOBS: dict[str, tuple[dict[str, Any], Any, str]] = {
     "pay_send": ({}, {"sent": 2, "failed": 1}, "2 decisions were sent|1 could not be sent"),
     "pay_message": ({}, {"people": []}, "sent to 0 of 0 participants"),
     "judges": ({}, {"sentences": ["May replace a rater."]}, "May replace a rater."),
+    "judge_version": ({}, {"sentence": "Agreement .61 on 40 items."}, "Agreement .61"),
+    "judge_drift": ({}, [{"sentence": "The judge has not changed."}], "has not changed"),
+    "criteria": (
+        {},
+        {"judge": "J", "ticks": {"a": [0]}, "problems": {"a refusal": 2}},
+        "J checked the criteria of 1 item.|2 without an answer: a refusal.",
+    ),
     "realism": ({}, {"verdict": {"sentence": "Told apart.", "change": ""}}, "Told apart."),
     "benchmark": ({"title": "FED"}, {"n_items": 9, "metrics": [{"metric": "bleu"}]}, "1 metric was compared.*9 items"),
     "results": ({"part": "answers"}, {"any": [1]}, "part “answers” of the results is computed"),

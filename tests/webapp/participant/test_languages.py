@@ -46,7 +46,7 @@ def page_of(response: Any) -> str:
 
 
 def exported(study: Study) -> list[dict[str, Any]]:
-    table, options = exporter_get("participants"), ExportOptions()
+    table, options = exporter_get("participants"), ExportOptions(include_private=True)
     names = [column.name for column in table.columns(study, options)]
     return [dict(zip(names, row, strict=True)) for row in table.rows(study, options)]
 

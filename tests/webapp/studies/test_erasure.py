@@ -94,6 +94,7 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
         "breakages": 0,
         "whereabouts": 0,
         "question_answers": 1,
+        "origin_marks": 0,
         "quiz_attempts": 0,
         "training_answers": 0,
         "messages": 1,

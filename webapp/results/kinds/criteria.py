@@ -12,6 +12,7 @@ from chatbots.validation import InputModel
 from evaluation.agreement.judges.checklist import NEEDS_ENDPOINT, check_items
 from evaluation.agreement.judges.scoring import CAPPED
 from evaluation.data.items import ReplyItem
+from evaluation.number_format import pluralise
 from webapp.core.errors import Refused
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import Job
@@ -79,4 +80,5 @@ class CriteriaJob(JobKind[Job, CriteriaParams]):
 
     def describe_result(self, job: Job, result: Any) -> list[str]:
         unanswered = [f"{n:,} without an answer: {reason}." for reason, n in sorted(result["problems"].items())]
-        return [f"{result['judge']} checked the criteria of {len(result['ticks']):,} items.", *unanswered]
+        items = pluralise(len(result["ticks"]), "item")
+        return [f"{result['judge']} checked the criteria of {items}.", *unanswered]
