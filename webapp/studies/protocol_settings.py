@@ -395,7 +395,7 @@ class Typing(InputModel):
         default=False,
         title="Also record how often the page is left",
         description="Counts how often participants switch to another tab or window between two messages, but not where "
-        "they go. It is one of the signals of the machine score.",
+        "they go. It is a signal of the machine score and requires “Record how messages are typed”.",
     )
     focus_notice: LongText = Field(
         default="We count how often you leave this page during the chat. We never see where you go.",
