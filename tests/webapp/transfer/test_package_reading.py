@@ -61,8 +61,8 @@ def written(study: Study, folder: Path, **options: bool) -> Path:
     return path
 
 
-def again(study: Study, folder: Path) -> Study:
-    report = import_conversations(written(study, folder), study_key="again")
+def again(study: Study, folder: Path, **options: bool) -> Study:
+    report = import_conversations(written(study, folder, **options), study_key="again")
     assert report.skipped == []
     return Study.objects.get(key="again")
 
@@ -92,7 +92,7 @@ def test_a_study_of_chats_comes_back_with_its_people_texts_and_numbers(study: St
     Conversation.objects.filter(pk=spoken.pk).update(language="pt-br")
     trace = [{"kind": "tool", "name": "f", "arguments": "", "text": NASTY, "failed": True, "seconds": 0.25}]
     spoken.turns.filter(index=1).update(trace=trace)
-    read = again(study, tmp_path)
+    read = again(study, tmp_path, include_private=True)
     assert Turn.objects.get(conversation__study=read, conversation__language="pt-br", index=1).trace == trace
     assert Conversation.objects.get(study=read, language="pt-br").external_id == str(spoken.pk)
     assert (read.state, read.is_imported, read.protocol) == ("ended", False, "chat")
