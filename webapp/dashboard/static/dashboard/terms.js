@@ -1,6 +1,6 @@
 // Specialist terms: a dotted underline that opens a one-sentence explanation.
 //
-// The first time that a term stands in a section, it becomes a button with a popover. Without scripts, or in a browser
+// The first occurrence of a term in a section becomes a button with a popover. Without scripts, or in a browser
 // without popovers, the text stays as it is.
 
 const TERMS = {

@@ -1,6 +1,6 @@
 // The arena: one message goes to two chatbots, whose chats have a socket each. The server's rows are the truth, as on
-// the chat page: after every connection `history` says how things stand, and everything is keyed by turn. Where one of
-// the two replies is picked at every turn, the bottom of the page only ends the chat.
+// the chat page: after every connection `history` has the current state, and everything is keyed by turn. If one of
+// the two replies is picked at every turn, the bar at the bottom only ends the chat.
 
 import { asideDue, asideFollow } from "./aside.js";
 import { Composer } from "./composer.js";
@@ -136,8 +136,8 @@ function delivered(side) {
   warn("");
 }
 
-// Where the page was left between the two, one chat has a message that the other lacks. Its number stands in the id, so
-// that two pages which see it at once send it once.
+// If the page was left between the two, one chat has a message that the other lacks. Its id contains its number, so
+// that two pages that notice this at the same time store it once.
 function levelOut() {
   if (outbox.message || !all((side) => side.loaded && side.connected)) return;
   const said = sides.map((side) => rounds.saidTo(side.name));
