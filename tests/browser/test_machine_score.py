@@ -21,7 +21,7 @@ def test_pastes_and_leaving_the_page_make_the_score(
     key = study(server, "signals", ["test-quick"], counts_typing=True, counts_focus=True, max_exchanges=9)
     page = new_page()
     page.goto(f"{server.url}/s/{key}/")
-    expect(page.get_by_text("We count how often you leave this page during the chat.")).to_be_visible()
+    expect(page.get_by_text("We count how often you leave this page during the chat, to find")).to_be_visible()
     begin(page, server, key)
     page.wait_for_load_state()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=server.url)

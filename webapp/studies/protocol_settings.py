@@ -398,7 +398,10 @@ class Typing(InputModel):
         "they go. It is a signal of the machine score and requires “Record how messages are typed”.",
     )
     focus_notice: LongText = Field(
-        default="We count how often you leave this page during the chat. We never see where you go.",
+        default=(
+            "We count how often you leave this page during the chat, to find messages that were not written by you. We "
+            "never see where you go."
+        ),
         max_length=2000,
         title="Consent point about leaving the page",
         description="Added to the consent points if leaving the page is recorded. If this text is empty, it is not "

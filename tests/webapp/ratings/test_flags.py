@@ -16,7 +16,7 @@ from webapp.ratings.flags.machine_score import _by_participant, _count_signals, 
 _ME, _OTHER = uuid.uuid4(), uuid.uuid4()
 
 
-def work_of(*said: Sequence[str | Message], people: Sequence[Any] = ()) -> StudyWork:
+def work_of(*said: Sequence[str | Message], people: Sequence[Any] = (), prescribed: Sequence[str] = ()) -> StudyWork:
     """Return work whose tasks hold these messages; each of another person unless said otherwise."""
     tasks = {
         number: [m if isinstance(m, Message) else Message(m) for m in messages] for number, messages in enumerate(said)
@@ -27,6 +27,7 @@ def work_of(*said: Sequence[str | Message], people: Sequence[Any] = ()) -> Study
         study=None,
         done=[EndedTask(number, who[number], "", "rated", 100.0) for number in tasks],
         messages=tasks,
+        prescribed_texts=list(prescribed),
         counting_tasks=set(tasks),
         _typed={1: None} if any(m.typed for all_ in tasks.values() for m in all_) else {},
     )
@@ -87,6 +88,16 @@ def test_repeated_are_long_messages_said_again_or_by_others() -> None:
     }
     twice = work_of([mine], [mine, "and more"], people=[_ME, _ME])
     assert words("repeated", twice) == {}, "one message said again is not two"
+
+
+def test_messages_that_the_studys_texts_prescribe_are_not_repeated() -> None:
+    first, second = "Good morning, I should like to book a room.", "It is for two people, from Monday on."
+    said = [[first, second.lower(), "A sentence of my own, which nobody else has."]] * 2
+    assert measure_signals(work_of(*said))[0]["identical"] == (3, 3)
+    work = work_of(*said, prescribed=["Begin with:", f"Begin with “{first}” Then say: {second}"])
+    assert "identical" not in measure_signals(work)[0], "one message is left, and a signal takes two"
+    assert words("repeated", work_of(*said)) != {}
+    assert words("repeated", work_of(*said[:1] * 3, prescribed=[first, second])) == {}
 
 
 def test_short_is_beside_what_is_usual_in_the_study() -> None:

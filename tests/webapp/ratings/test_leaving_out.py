@@ -438,6 +438,7 @@ def test_detection_is_of_rehearsals_and_false_alarms_of_participants_decided_to_
         return {next(row.th.stripped_strings): [cell.get_text(strip=True) for cell in row.select("td")] for row in rows}
 
     before = cells()
+    assert before["Identical messages"][:2] == ["0 of 1 [.00, .73]", "not known"], "a script is no sign of a program"
     assert before["Typing speed"][:3] == ["not known"] * 3
     assert before["No typing counts"][:3] == ["1 of 1 [.27, 1.00]", "1 of 1 [.27, 1.00]", "not known"]
     [flag] = TaskFlag.objects.filter(name="machine_score")

@@ -21,6 +21,7 @@ from uuid import UUID
 
 from chatbots.registry import C, Registry
 from webapp.conversations.models import Turn, Typing
+from webapp.studies.languages import LEVEL_TEXTS, values_in
 from webapp.studies.models import Outcome, Study, StudyVersion, Task
 from webapp.studies.models.participants import IMPORT_PLATFORM
 
@@ -141,6 +142,18 @@ class StudyWork:
                 places[index] = len(messages[task])
                 messages[task].append(Message(text, last_reply, typed=self._typed.get(pk)))
         return messages
+
+    @cached_property
+    def prescribed_texts(self) -> list[str]:
+        """Return the texts of the study that participants read before and during a chat, in all of its versions."""
+        texts: set[str] = set()
+        for version in StudyVersion.objects.filter(study=self.study):
+            languages = (version.values.texts.language, *version.values.texts.languages)
+            for values in (values_in(version.values, language) for language in dict.fromkeys(languages)):
+                texts.add(values.texts.instructions_text)
+                for level in (level for factor in values.conditions.factors for level in factor.levels):
+                    texts.update(getattr(level, name) for name in LEVEL_TEXTS)
+        return sorted(texts)
 
     @cached_property
     def counting_tasks(self) -> set[int]:

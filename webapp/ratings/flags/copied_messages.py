@@ -37,7 +37,7 @@ class Repeated:
     title = gettext_lazy("Repeated text")
     rule = gettext_lazy(
         "At least two messages, and three of ten, repeat earlier messages of the same or another participant of the "
-        "study. Messages shorter than twenty letters are ignored."
+        "study. Messages shorter than twenty letters, and those that the study’s texts prescribe, are ignored."
     )
     reasons: Mapping[str, Any] = {
         "none": gettext_lazy("No participant has written two messages of at least twenty letters yet.")
@@ -79,15 +79,19 @@ class Repetitions(NamedTuple):
 
 
 def count_repetitions(work: StudyWork) -> dict[int, Repetitions]:
-    """Count the repeated messages of every task."""
+    """Count the repeated messages of every task, except those that the study's texts contain.
+
+    Scripted participants share a script, so all of their messages are left out.
+    """
     person = {task.pk: task.participant for task in work.done}
+    prescribed = "\n".join(map(folded, work.prescribed_texts))
     texts_by_task = {
         task: [
             words
             for words in (folded(m.text) for m in messages if len(m.text) >= REPEATED_FEWEST_CHARS)
-            if len(words) >= REPEATED_FEWEST_CHARS
+            if len(words) >= REPEATED_FEWEST_CHARS and words not in prescribed
         ]
-        for task, messages in work.messages.items()
+        for task, messages in ({task: [] for task in work.messages} if work.is_rehearsal else work.messages).items()
     }
     people: dict[str, set[Any]] = {}
     for task, texts in texts_by_task.items():

@@ -2,8 +2,9 @@
 
 The score is the number of signals, out of those that could be measured. Nothing follows from it by itself: people with
 dictation, password managers or prepared texts cause signals, too. Detection is how often scripted participants of
-rehearsals cause each signal; they have no browser, so programs that control one are detected less often. False alarms
-are how often participants do who a researcher decided to be people.
+rehearsals cause each signal; they have no browser, so programs that control one are detected less often. They share a
+script, so their identical messages are not counted. False alarms are how often participants do who a researcher decided
+to be people.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ SIGNALS = (
         gettext_lazy("Identical messages"),
         gettext_lazy(
             "Three of ten messages of twenty letters or more equal one in another chat or an earlier one, except for "
-            "case, spaces and punctuation."
+            "case, spaces and punctuation. Messages that the study’s texts prescribe are ignored."
         ),
         gettext_lazy("{k} of {n} long messages repeat an earlier one or one by another participant"),
         0.3,
