@@ -10,6 +10,7 @@ from django.db import DEFAULT_DB_ALIAS
 
 from webapp.core.database_migration import (
     backup_before_migrating,
+    create_current_tables,
     garbage_collected_seldom,
     migrations_pending,
     unchanged_columns_kept,
@@ -41,5 +42,7 @@ class Command(migrate.Command):
                 ) from error
             if backup is not None:
                 self.stderr.write(f"Backed up to {backup}")
+        if options["database"] == DEFAULT_DB_ALIAS and not only_looks and not (options["app_label"] or options["fake"]):
+            create_current_tables()
         with garbage_collected_seldom(), unchanged_columns_kept():
             super().handle(*args, **options)
