@@ -90,7 +90,7 @@ LOOK_AT_STATUSES = ("participant", "dashboard")
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     """Have tests of pages look at the statuses that they get."""
     webapp = ROOT / "tests" / "webapp"
-    if any(item.path.is_relative_to(webapp / one) for one in LOOK_AT_STATUSES):
+    if any(item.path.is_relative_to(webapp / folder) for folder in LOOK_AT_STATUSES):
         with statuses_looked_at():
             yield
     else:

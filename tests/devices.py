@@ -43,13 +43,13 @@ class RecordingLibrary:
 @pytest.fixture
 def encoder_devices(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Record the devices that sentence encoders are loaded to during the test, in order."""
-    found: list[str] = []
-    library = type("Library", (RecordingLibrary,), {"devices": found})
+    results: list[str] = []
+    library = type("Library", (RecordingLibrary,), {"devices": results})
     monkeypatch.setattr("sentence_transformers.SentenceTransformer", library)
     monkeypatch.setattr(sentence, "_shared", {})
     monkeypatch.setattr(devices, "_memory_bytes", lambda device: None if device == "cpu" else 1 << 30)
     emotion.emotion_encoder.cache_clear()  # its heads hold the encoders of other tests
-    yield found
+    yield results
     emotion.emotion_encoder.cache_clear()
 
 
@@ -79,7 +79,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDevice]:
     from torch.nn.modules.module import register_module_forward_pre_hook
 
     word_vectors.word_vectors().load()  # made once a machine, on its processor
-    found = FakeDevice()
+    result = FakeDevice()
     marked: set[int] = set()  # addresses of weights
     move = torch.Tensor.to
 
@@ -95,7 +95,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDevice]:
         if not named(args, given):
             return move(self, *args, **given)
         given.pop("device", None)
-        args = tuple(one for one in args if str(one) != ELSEWHERE)
+        args = tuple(arg for arg in args if str(arg) != ELSEWHERE)
         if not given.get("copy"):
             return move(self, *args, **given) if args else self
         weights = move(self, *args, **given)
@@ -103,10 +103,10 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDevice]:
         return weights
 
     def look(module: torch.nn.Module, _: Any) -> None:
-        own = list(module.parameters(recurse=False))
-        if own:
-            is_there = all(parameter.data_ptr() in marked for parameter in own)
-            (found.used if is_there else found.forgotten).add(type(module).__name__)
+        parameters = list(module.parameters(recurse=False))
+        if parameters:
+            is_there = all(parameter.data_ptr() in marked for parameter in parameters)
+            (result.used if is_there else result.forgotten).add(type(module).__name__)
 
     monkeypatch.setattr(torch.nn.Module, "to", module_to)
     monkeypatch.setattr(torch.Tensor, "to", tensor_to)
@@ -114,6 +114,6 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDevice]:
     monkeypatch.setattr(sentence, "_shared", {})
     emotion.emotion_encoder.cache_clear()  # its heads hold the encoders of other tests
     hook = register_module_forward_pre_hook(look)
-    yield found
+    yield result
     hook.remove()
     emotion.emotion_encoder.cache_clear()

@@ -88,15 +88,15 @@ def documents() -> list[str]:
 def blocks_of(document: str) -> list[Block]:
     """Return all blocks of a document but the site's own lists of pages, and what it takes from README."""
     tokens = _MARKDOWN.parse((ROOT / document).read_text(encoding="utf-8"))
-    found = []
+    results = []
     for before, token in zip([None, *tokens], tokens, strict=False):
         if token.type not in ("fence", "code_block") or token.info.startswith(("{toctree}", "{include}")):
             continue
         marked = _HOW.search(before.content) if before and before.type == "html_block" else None
         how, reason = (marked["how"], marked["reason"] or "") if marked else ("", "")
         line = (token.map or [0])[0] + 1
-        found.append(Block(document, line, token.info.strip(), token.content, how, reason))
-    return found
+        results.append(Block(document, line, token.info.strip(), token.content, how, reason))
+    return results
 
 
 @functools.cache
@@ -107,9 +107,9 @@ def blocks_all() -> tuple[Block, ...]:
 
 def blocks_tested(how: str) -> list[Block]:
     """Return all blocks that are tested in one way, and that there are some."""
-    found = [block for block in blocks_all() if block.how == how]
-    assert found, f"no document has a block of {how}"
-    return found
+    results = [block for block in blocks_all() if block.how == how]
+    assert results, f"no document has a block of {how}"
+    return results
 
 
 def inline_commands(names: Collection[str]) -> list[Inline]:
@@ -118,7 +118,7 @@ def inline_commands(names: Collection[str]) -> list[Inline]:
     Args:
         names: of commands. One of them alone, without an argument, speaks of the command and is left out.
     """
-    found = []
+    results = []
     for document in documents():
         for token in _MARKDOWN.parse((ROOT / document).read_text(encoding="utf-8")):
             for part in token.children or ():
@@ -126,8 +126,8 @@ def inline_commands(names: Collection[str]) -> list[Inline]:
                 name, _, arguments = text.partition(" ")
                 is_called = text != part.content or "--" in arguments
                 if part.type == "code_inline" and arguments and name in names and is_called:
-                    found.append(Inline(document, (token.map or [0])[0] + 1, text))
-    return found
+                    results.append(Inline(document, (token.map or [0])[0] + 1, text))
+    return results
 
 
 def words_of(command: str) -> Sequence[str] | None:

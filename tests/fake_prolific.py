@@ -73,27 +73,27 @@ class FakeProlific:
                 for name in names
             ]
             return 200, {"results": rows}
-        found = self.submissions.get(parts[1])
-        if found is None:
+        result = self.submissions.get(parts[1])
+        if result is None:
             return 404, {"error": {"detail": "Not found."}}
         if method == "GET":
             return 200, {
                 "id": parts[1],
-                "status": found["status"],
-                "entered_code": found["code"],
-                "bonus_payments": found["bonuses"],
+                "status": result["status"],
+                "entered_code": result["code"],
+                "bonus_payments": result["bonuses"],
             }
-        wanted = {"APPROVE": "APPROVED", "REJECT": "REJECTED"}[body["action"]]
-        if found["status"] == wanted:
+        expected = {"APPROVE": "APPROVED", "REJECT": "REJECTED"}[body["action"]]
+        if result["status"] == expected:
             return 200, {}  # done twice it changes nothing
-        if found["status"] != "AWAITING REVIEW":
-            return 400, {"error": {"detail": f"A submission that is {found['status']} cannot be changed."}}
-        if wanted == "REJECTED":
+        if result["status"] != "AWAITING REVIEW":
+            return 400, {"error": {"detail": f"A submission that is {result['status']} cannot be changed."}}
+        if expected == "REJECTED":
             if len(body["message"]) < 100 or not body["rejection_category"]:
                 return 400, {"error": {"detail": "message: at least 100 characters"}}
-            found["message"] = body["message"]
-        found["status"] = wanted
-        return 200, {"status": wanted}
+            result["message"] = body["message"]
+        result["status"] = expected
+        return 200, {"status": expected}
 
 
 def _handler(fake: FakeProlific) -> type[BaseHTTPRequestHandler]:

@@ -83,5 +83,5 @@ def statuses_looked_at() -> Iterator[None]:
         patch.setattr(Client, "request", noted)
         patch.setattr(Client, "_handle_redirects", followed)
         yield
-    overlooked = [f"{one.request}: {one.status}" for one in answers if one.is_overlooked]
+    overlooked = [f"{answer.request}: {answer.status}" for answer in answers if answer.is_overlooked]
     assert not overlooked, f"the test looks at no status of {overlooked}"

@@ -51,8 +51,8 @@ class FakeProlific:
         code = parse_qs(parts.query).get("cc", [""])[0]
         if not address.startswith(f"{self.HOST}/submissions/complete?"):
             return 404, "Not found."
-        own = [one for one in self.submissions.values() if one.person == person]
-        active = [one for one in own if one.status == "ACTIVE"]
+        submissions = [submission for submission in self.submissions.values() if submission.person == person]
+        active = [one for one in submissions if one.status == "ACTIVE"]
         if not active:
             return 200, "You have no active submission."
         active[-1].code = code
@@ -84,10 +84,10 @@ class FakeMTurk:
     @property
     def link(self) -> str:
         """The page that the question shows."""
-        found = fromstring(self.question)
-        assert found.tag == f"{_QUESTION}ExternalQuestion", found.tag
-        assert found.findtext(f"{_QUESTION}FrameHeight") is not None
-        return found.findtext(f"{_QUESTION}ExternalURL") or ""
+        result = fromstring(self.question)
+        assert result.tag == f"{_QUESTION}ExternalQuestion", result.tag
+        assert result.findtext(f"{_QUESTION}FrameHeight") is not None
+        return result.findtext(f"{_QUESTION}ExternalURL") or ""
 
     def preview(self) -> str:
         """Return the address in the frame of somebody who has not accepted the HIT."""

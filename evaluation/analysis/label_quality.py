@@ -168,7 +168,7 @@ def _infer_labels(ratings: Ratings, dimension: RatingDimension) -> LabelQuality:
     n_items = int((n_raters > 1).sum())
     n_single = len(np.unique(once.conversation[known].astype(str))) - n_items
     n_unnamed = int(known.sum()) - len(named)
-    counted = LabelQuality(
+    quality = LabelQuality(
         dimension.key,
         labels,
         n_items=n_items,
@@ -176,8 +176,8 @@ def _infer_labels(ratings: Ratings, dimension: RatingDimension) -> LabelQuality:
         n_unnamed=n_unnamed,
         reason=_find_reason(used.n_raters, n_items=n_items, n_single=n_single, n_unnamed=n_unnamed),
     )
-    if counted.reason is not None:
-        return counted
+    if quality.reason is not None:
+        return quality
     items, item = np.unique(used.conversation.astype(str), return_inverse=True)
     raters, rater = np.unique(used.rater.astype(str), return_inverse=True)
     label = np.rint(used.answers[dimension.key] - dimension.low).astype(int)
@@ -191,7 +191,7 @@ def _infer_labels(ratings: Ratings, dimension: RatingDimension) -> LabelQuality:
     best, posterior = votes.argmax(axis=1), model.posterior[:, 0]
     chosen = posterior.argmax(axis=1)
     return replace(
-        counted,
+        quality,
         votes=tuple(float(n) for n in np.bincount(best[~is_tied], minlength=len(labels)) / max((~is_tied).sum(), 1)),
         prior=tuple(
             _interval(float(model.prior[0, k]), draws["prior"][:, k], n_items, level) for k in range(len(labels))

@@ -143,8 +143,8 @@ def rank_replies(choices: OrderedChoices, *, level: float, seed: int = 0) -> Ran
     for code, name in enumerate(names.tolist()):
         here = orders.ravel() == code
         strength = _strength(float(strengths[code]), draws[:, code], n_raters, len(choices), level, reason)
-        shown = replies[here]
-        things = shown if len(set(shown.tolist())) < len(shown) else None
+        bot_replies = replies[here]
+        things = bot_replies if len(set(bot_replies.tolist())) < len(bot_replies) else None
         place = mean_interval(places[here], repeated[here], level, scale=(1.0, float(N_RANKED)), things=things)
         n_first, n_last = (int((places[here] == end).sum()) for end in (1, N_RANKED))
         bots.append(RankedBot(name, int(here.sum()), n_first, n_last, strength, place))

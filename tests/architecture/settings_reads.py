@@ -20,7 +20,7 @@ class Read:
 
 def settings_reads() -> list[Read]:
     """Return every read of the environment in `webapp/settings/`."""
-    found = []
+    results = []
     for module in modules("webapp"):
         if not module.name.startswith("webapp.settings"):
             continue
@@ -32,8 +32,8 @@ def settings_reads() -> list[Read]:
                 and node.args
             ):
                 name = ast.literal_eval(node.args[0])
-                found.append(Read(name, _default(node)))
-    return found
+                results.append(Read(name, _default(node)))
+    return results
 
 
 def _default(node: ast.Call) -> object:

@@ -86,12 +86,12 @@ def parse(name: str, text: str, path: Path) -> Module:
 
 def modules(*packages: str) -> list[Module]:
     """Return all modules of the project, or of these packages; migrations, which Django writes, are left out."""
-    found = []
+    results = []
     for package in packages or PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             parts = path.relative_to(ROOT).with_suffix("").parts
             if "migrations" in parts:
                 continue
             name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-            found.append(Module(name, path))
-    return found
+            results.append(Module(name, path))
+    return results

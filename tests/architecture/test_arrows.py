@@ -11,8 +11,8 @@ from tests.architecture.source import ROOT, modules, parse
 
 
 def test_no_import_points_the_wrong_way() -> None:
-    found = [line for module in modules() for line in breaches(module)]
-    assert not found, "\n".join(found)
+    results = [line for module in modules() for line in breaches(module)]
+    assert not results, "\n".join(results)
 
 
 def test_every_app_has_its_place_in_the_order() -> None:

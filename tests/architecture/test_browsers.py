@@ -137,8 +137,8 @@ def module(path: Path, name: str) -> Path:
 
 def test_scripts_of_participants_run_in_the_oldest_browsers() -> None:
     supported = oldest()["Participants"]
-    found = [line for path in scripts_of_participants() for line in too_new(path.read_text(), path.name, supported)]
-    assert found == []
+    results = [line for path in scripts_of_participants() for line in too_new(path.read_text(), path.name, supported)]
+    assert results == []
 
 
 def test_scripts_of_researchers_run_in_the_oldest_browsers() -> None:

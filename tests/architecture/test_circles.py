@@ -34,10 +34,10 @@ def test_no_modules_import_one_another() -> None:
 @pytest.mark.parametrize("second", ["import a.x", "from a.x import f", "def f():\n    from a import x"])
 def test_a_circle_is_found(second: str, tmp_path: Path) -> None:
     first = "if TYPE_CHECKING:\n    from a.y import g"
-    found = [parse("a.x", first, tmp_path / "x.py"), parse("a.y", second, tmp_path / "y.py")]
-    assert list(circles(found)) == [["a.x", "a.y"]]
+    results = [parse("a.x", first, tmp_path / "x.py"), parse("a.y", second, tmp_path / "y.py")]
+    assert list(circles(results)) == [["a.x", "a.y"]]
 
 
 def test_one_direction_is_no_circle(tmp_path: Path) -> None:
-    found = [parse("a.x", "import a.y", tmp_path / "x.py"), parse("a.y", "", tmp_path / "y.py")]
-    assert list(circles(found)) == []
+    results = [parse("a.x", "import a.y", tmp_path / "x.py"), parse("a.y", "", tmp_path / "y.py")]
+    assert list(circles(results)) == []

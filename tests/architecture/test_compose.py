@@ -23,8 +23,8 @@ PROFILES = ("cpu", "gpu")
 
 @pytest.fixture(scope="module")
 def services() -> dict[str, Any]:
-    found: dict[str, Any] = yaml.safe_load(COMPOSE)["services"]
-    return found
+    result: dict[str, Any] = yaml.safe_load(COMPOSE)["services"]
+    return result
 
 
 def words(command: Any) -> list[str]:
@@ -34,10 +34,10 @@ def words(command: Any) -> list[str]:
 def started(services: dict[str, Any]) -> list[list[str]]:
     """Return the commands of Confab's own services, their health checks and the image's."""
     ours = [s for s in services.values() if str(s.get("image", "")).startswith("confab")]
-    found = [words(s["command"]) for s in ours if "command" in s]
-    found += [words(s["healthcheck"]["test"])[1:] for s in ours if "test" in s.get("healthcheck", {})]
-    found += [json.loads(line) for line in re.findall(r"CMD (\[.*?\])", DOCKERFILE.replace("\\\n", ""))]
-    return [words(" ".join(command)) for command in found]
+    results = [words(s["command"]) for s in ours if "command" in s]
+    results += [words(s["healthcheck"]["test"])[1:] for s in ours if "test" in s.get("healthcheck", {})]
+    results += [json.loads(line) for line in re.findall(r"CMD (\[.*?\])", DOCKERFILE.replace("\\\n", ""))]
+    return [words(" ".join(command)) for command in results]
 
 
 def test_every_command_exists_and_every_file_is_there(services: dict[str, Any]) -> None:

@@ -68,9 +68,9 @@ def test_every_command_has_a_line_with_its_own_arguments() -> None:
 def test_every_short_command_is_named_beside_the_catalogue() -> None:
     page = (ROOT / "docs/reference/commands.md").read_text(encoding="utf-8").partition("<!--")[0]
     for short, (name, *arguments) in SHORT.items():
-        said = " ".join([name, *arguments])
+        text = " ".join([name, *arguments])
         assert re.search(rf"`(confab )?{short}`", page), short
-        assert f"`{said}`" in page, said
+        assert f"`{text}`" in page, text
 
 
 def test_an_unknown_marker_is_refused() -> None:
@@ -156,14 +156,14 @@ def test_the_bot_of_the_documentation_works() -> None:
 def test_the_files_shown_are_those_that_tests_use() -> None:
     blocks = blocks_tested("tests/architecture/test_docs.py::test_the_files_shown_are_those_that_tests_use")
     page = (ROOT / "docs/extend.md").read_text(encoding="utf-8").splitlines()
-    shown = set()
+    result = set()
     for block in blocks:
         assert block.document == "docs/extend.md"
         [file] = re.findall(r"`(.+\.py)`:", page[block.line - 4])
         assert block.text == (ROOT / file).read_text(encoding="utf-8"), f"copy {file} anew"
-        shown.add(file)
+        result.add(file)
     plugin = {f"tests/plugin/{path.name}" for path in (ROOT / "tests/plugin").glob("*.py")}
-    assert plugin - shown == {"tests/plugin/__init__.py", "tests/plugin/bot.py"}
+    assert plugin - result == {"tests/plugin/__init__.py", "tests/plugin/bot.py"}
 
 
 def test_the_page_lists_the_extension_points_of_the_code() -> None:
@@ -187,8 +187,8 @@ def test_the_first_change_of_the_documentation_works() -> None:
     assert isinstance(made, forms.CharField)
     assert (made.label, made.max_length) == ("Tip next to the chat", 200)
     texts = changed["Changed"](chat_tip="Talk about <b>films</b>.")
-    shown = Template(line).render(Context({"values": {"texts": texts}})).strip()
-    assert shown == '<p dir="auto">Talk about &lt;b&gt;films&lt;/b&gt;.</p>'
+    text = Template(line).render(Context({"values": {"texts": texts}})).strip()
+    assert text == '<p dir="auto">Talk about &lt;b&gt;films&lt;/b&gt;.</p>'
     names = [node for node in ast.walk(ast.parse(test)) if isinstance(node, ast.Name)]
     known = {node.id for node in names if isinstance(node.ctx, ast.Store)} | {"study", "browser"}
     assert {node.id for node in names} - known <= set(vars(test_chat))

@@ -31,7 +31,7 @@ def reads(test: str) -> bool:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             made[node.name] = node
         elif isinstance(node, ast.Assign):
-            made |= {one.id: node for one in node.targets if isinstance(one, ast.Name)}
+            made |= {target.id: node for target in node.targets if isinstance(target, ast.Name)}
     assert name in made, f"{path} has no {name}"
     used, looked_at = {name}, list[ast.AST]()
     while new := [made.pop(one) for one in used & made.keys()]:
@@ -71,9 +71,9 @@ def test_commands_take_the_arguments_shown(block: Block) -> None:
 
 def test_commands_within_sentences_take_the_arguments_shown() -> None:
     names = {*commands_described(), *SHORT, *(command for command, *_ in SHORT.values())}
-    found = inline_commands(names)
-    assert len(found) >= 10
-    for inline in found:
+    result = inline_commands(names)
+    assert len(result) >= 10
+    for inline in result:
         for name, *given in inline.written:
             command = _Commands(["confab", name]).fetch_command(name)
             parser = command.create_parser("confab", name)

@@ -11,12 +11,12 @@ PAGES = ("README.md", "docs/**/*.md")
 
 def entries() -> dict[str, list[list[str]]]:
     """Return the cells of each entry, by its heading."""
-    found: dict[str, list[list[str]]] = {}
+    results: dict[str, list[list[str]]] = {}
     for part in GLOSSARY.read_text(encoding="utf-8").split("\n## ")[1:]:
         heading, *lines = part.splitlines()
         rows = [line for line in lines if line.startswith("|")][2:]
-        found[heading] = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
-    return found
+        results[heading] = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+    return results
 
 
 def plain(text: str) -> str:

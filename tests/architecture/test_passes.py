@@ -12,9 +12,9 @@ TESTS = ROOT / "tests"
 def chosen(name: str) -> list[Path]:
     """Return the paths of a list in the Makefile; of tests that are listed alone, their files."""
     text = (ROOT / "Makefile").read_text(encoding="utf-8").replace("\\\n", " ")
-    found = re.search(rf"^{name} := \$\(addprefix tests/,([^)]*)\)", text, re.M)
-    assert found
-    return [TESTS / path for path in dict.fromkeys(one.partition("::")[0] for one in found[1].split())]
+    match = re.search(rf"^{name} := \$\(addprefix tests/,([^)]*)\)", text, re.M)
+    assert match
+    return [TESTS / path for path in dict.fromkeys(one.partition("::")[0] for one in match[1].split())]
 
 
 def chosen_alone() -> dict[Path, set[str]]:
@@ -58,8 +58,8 @@ def test_what_a_database_may_decide_is_asked_on_both() -> None:
     for path in TESTS.rglob("test_*.py"):
         if any(path.is_relative_to(one) for one in (*both, *alone)):
             continue
-        assert not (found := DECIDED.findall(path.read_text(encoding="utf-8"))), (
-            f"{path}: {found}; add it to ON_DATABASE, or to EMBEDDED_ALONE with a reason"
+        assert not (matches := DECIDED.findall(path.read_text(encoding="utf-8"))), (
+            f"{path}: {matches}; add it to ON_DATABASE, or to EMBEDDED_ALONE with a reason"
         )
 
 
@@ -70,7 +70,7 @@ def test_tests_that_are_listed_alone_are_there_and_no_other_of_their_file_depend
         source = path.read_text(encoding="utf-8")
         tests = {one.name for one in ast.parse(source).body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)}
         assert names <= tests, path
-        assert not (found := DECIDED.findall(source)), f"{path}: {found}; list the whole file in ON_DATABASE"
+        assert not (matches := DECIDED.findall(source)), f"{path}: {matches}; list the whole file in ON_DATABASE"
 
 
 def test_each_app_with_tests_is_asked_on_both() -> None:

@@ -65,13 +65,13 @@ def test_modules_say_what_they_are_for() -> None:
 
 
 def test_the_environment_is_read_in_the_settings_only() -> None:
-    found = [
+    results = [
         f"{module.where}:{line}"
         for module in modules()
         if not module.name.startswith("webapp.settings") and module.name not in READERS
         for line in _environment_reads(module)
     ]
-    assert found == [], "read it in webapp/settings and pass it on"
+    assert results == [], "read it in webapp/settings and pass it on"
 
 
 def _environment_reads(module: Module) -> list[int]:

@@ -25,13 +25,13 @@ def test_every_scroller_holds_its_absolute_children() -> None:
 
 def test_every_colour_stands_once() -> None:
     """The value of a colour on dark pages stands beside its value on light ones, not in a block of its own."""
-    named = Counter(
+    counts = Counter(
         name
         for sheet in sorted(ROOT.glob("webapp/*/static/**/*.css"))
         for name in COLOUR.findall(sheet.read_text(encoding="utf-8"))
     )
-    assert len(named) > 50
-    assert [name for name, times in named.items() if times > 1] == []
+    assert len(counts) > 50
+    assert [name for name, times in counts.items() if times > 1] == []
 
 
 def test_the_dashboard_has_one_fold_and_one_search_box() -> None:

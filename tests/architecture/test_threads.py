@@ -21,16 +21,16 @@ ALLOWED = {
 
 def bare_threads() -> set[tuple[str, str]]:
     """Return the file and the class of every thread that a module starts itself."""
-    found = set()
+    result = set()
     for module in modules():
         for node in ast.walk(module.tree):
             called = node.func if isinstance(node, ast.Call) else None
             name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
             if name in BARE:
-                found.add((module.path.relative_to(ROOT).as_posix(), name))
+                result.add((module.path.relative_to(ROOT).as_posix(), name))
             if name == "run_in_executor" and isinstance(node, ast.Call) and ast.unparse(node.args[0]) != "_thread":
-                found.add((module.path.relative_to(ROOT).as_posix(), f"run_in_executor({ast.unparse(node.args[0])})"))
-    return found
+                result.add((module.path.relative_to(ROOT).as_posix(), f"run_in_executor({ast.unparse(node.args[0])})"))
+    return result
 
 
 def test_no_module_starts_a_bare_thread() -> None:

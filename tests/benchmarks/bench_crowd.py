@@ -197,7 +197,7 @@ def processor_s(process: psutil.Process) -> float:
     """Return the processor time of a process and its children."""
     family = [process, *process.children(recursive=True)]
     times = [one.cpu_times() for one in family]
-    return float(sum(one.user + one.system for one in times))
+    return float(sum(time.user + time.system for time in times))
 
 
 def servers_s(word: str) -> float:
@@ -219,7 +219,7 @@ def rows_wrong(crowd: Crowd, n_people: int) -> list[str]:
 
     tasks = Task.objects.filter(participant__study__key=STUDY)
     turns = Turn.objects.filter(conversation__study__key=STUDY)
-    found = {
+    results = {
         "people": (Participant.objects.filter(study__key=STUDY).count(), n_people),
         "tasks rated": (tasks.filter(outcome="rated").count(), n_people),
         "tasks in all": (tasks.count(), n_people),
@@ -229,7 +229,7 @@ def rows_wrong(crowd: Crowd, n_people: int) -> list[str]:
         "ratings": (Rating.objects.filter(task__in=tasks).count(), n_people),
     }
     per_bot = Counter(tasks.values_list("slots__bot_id", flat=True))
-    wrong = [f"{n} {what} in place of {right}" for what, (n, right) in found.items() if n != right]
+    wrong = [f"{n} {what} in place of {right}" for what, (n, right) in results.items() if n != right]
     if per_bot and max(per_bot.values()) - min(per_bot.values()) > 1:
         wrong.append(f"the bots had {dict(per_bot)} people")
     return wrong

@@ -123,17 +123,17 @@ def main() -> None:
     if importlib.util.find_spec("openai") is not None:
         ones["openai"] = of_openai(base_url)
     try:
-        found = asyncio.run(measure(ones, options.rounds))
+        result = asyncio.run(measure(ones, options.rounds))
     finally:
         server.terminate()
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(result))
         return
-    print(f"{N_STREAMS} streams at once, CPU per chunk: {found['bot']:.3f} ms, of which the bare client takes "
-          f"{found['client']:.3f}; ratio {found['bot'] / found['client']:.2f}")  # fmt: skip
-    if "openai" in found:
-        ratio = found["openai"] / found["bot"]
-        print(f"the openai library: {found['openai']:.3f} ms a chunk, {ratio:.2f} times the bot's")
+    print(f"{N_STREAMS} streams at once, CPU per chunk: {result['bot']:.3f} ms, of which the bare client takes "
+          f"{result['client']:.3f}; ratio {result['bot'] / result['client']:.2f}")  # fmt: skip
+    if "openai" in result:
+        ratio = result["openai"] / result["bot"]
+        print(f"the openai library: {result['openai']:.3f} ms a chunk, {ratio:.2f} times the bot's")
 
 
 if __name__ == "__main__":

@@ -259,22 +259,22 @@ def main() -> int:
                 stdout=subprocess.PIPE,
                 text=True,
             )
-            found = json.loads(done.stdout.splitlines()[-1])
-            ratio = found["api_cpu_seconds"] / found["cpu_seconds"]
-            most_mb = max(found["growth_mb"], found["api_growth_mb"])
+            document = json.loads(done.stdout.splitlines()[-1])
+            ratio = document["api_cpu_seconds"] / document["cpu_seconds"]
+            most_mb = max(document["growth_mb"], document["api_growth_mb"])
             wrong = [
                 *(["TOO SLOW"] if ratio > MOST_RATIO else []),
                 *(["TOO MUCH MEMORY"] if most_mb > LIMIT_MB else []),
             ]
             is_bad |= bool(wrong)
             print(
-                f"export, {file_format}: {found['rows']:,} ratings in {found['seconds']:.1f} s, "
-                f"{found['rows'] / found['seconds']:,.0f} rows/s, {found['file_mb']:.1f} MB; "
-                f"resident memory grew by {found['growth_mb']:.1f} MB "
-                f"({found['growth_mb'] / LIMIT_MB:.2f} of the {LIMIT_MB} MB allowed); "
-                f"the API took {found['api_seconds'] / found['seconds']:.2f} times that by the clock and "
+                f"export, {file_format}: {document['rows']:,} ratings in {document['seconds']:.1f} s, "
+                f"{document['rows'] / document['seconds']:,.0f} rows/s, {document['file_mb']:.1f} MB; "
+                f"resident memory grew by {document['growth_mb']:.1f} MB "
+                f"({document['growth_mb'] / LIMIT_MB:.2f} of the {LIMIT_MB} MB allowed); "
+                f"the API took {document['api_seconds'] / document['seconds']:.2f} times that by the clock and "
                 f"{ratio:.2f} times by the CPU (at most {MOST_RATIO}), "
-                f"and grew by {found['api_growth_mb']:.1f} MB  {', '.join(wrong)}".rstrip(),
+                f"and grew by {document['api_growth_mb']:.1f} MB  {', '.join(wrong)}".rstrip(),
                 flush=True,
             )
         return int(is_bad)

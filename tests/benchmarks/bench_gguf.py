@@ -33,14 +33,14 @@ def contexts(n: int) -> list[Conversation]:
 def timings(bot: GgufBot, texts: list[str], **settings: Any) -> dict[str, float]:
     """Return what llama.cpp says of one reply."""
     assert bot._server is not None
-    found: list[dict[str, Any]] = []
+    results: list[dict[str, Any]] = []
     roles = ("user", "assistant")
     messages = [{"role": roles[i % 2], "content": text} for i, text in enumerate(texts)]
     bot._server._server.handle_chat_completions(
         {"messages": messages, "stream": True, "max_tokens": N_TOKENS, "ignore_eos": True, "seed": 1, **settings},
-        lambda chunk: bool(found.append(chunk)),
+        lambda chunk: bool(results.append(chunk)),
     )
-    return found[-1]["timings"]
+    return results[-1]["timings"]
 
 
 def measure(model: str) -> dict[str, float]:
@@ -49,27 +49,27 @@ def measure(model: str) -> dict[str, float]:
     bot = GgufBot(name="bench", model=model, max_new_tokens=N_TOKENS, temperature=0.3)
     began = time.perf_counter()
     bot.load("cpu")
-    found = {"load_s": time.perf_counter() - began}
+    results = {"load_s": time.perf_counter() - began}
     alone = timings(bot, [STORY], cache_prompt=False)
-    found["ms_per_token"] = alone["predicted_per_token_ms"]
-    found["ms_per_prompt_token"] = alone["prompt_per_token_ms"]
+    results["ms_per_token"] = alone["predicted_per_token_ms"]
+    results["ms_per_prompt_token"] = alone["prompt_per_token_ms"]
     asked = contexts(N_CONVERSATIONS)
     began = time.perf_counter()
     together = reply(bot, asked)
-    found["together_s"] = time.perf_counter() - began
+    results["together_s"] = time.perf_counter() - began
     began = time.perf_counter()
     singly = [reply(bot, [context])[0] for context in contexts(2 * N_CONVERSATIONS)[N_CONVERSATIONS:]]
-    found["one_by_one_s"] = time.perf_counter() - began
+    results["one_by_one_s"] = time.perf_counter() - began
     assert all(r.error is None for r in [*together, *singly])
-    found["batched_ratio"] = found["one_by_one_s"] / found["together_s"]
+    results["batched_ratio"] = results["one_by_one_s"] / results["together_s"]
     turns = [f"{STORY} That was part {i}." for i in range(9)]
     timings(bot, turns[:7])
     known, anew = timings(bot, turns), timings(bot, turns, cache_prompt=False)
-    found["cached_ratio"] = anew["prompt_ms"] / known["prompt_ms"]
-    found["resident_mb"] = ((resident_bytes() or 0) - before) / 1e6
-    found["announced_mb"] = bot.memory_bytes / 1e6
+    results["cached_ratio"] = anew["prompt_ms"] / known["prompt_ms"]
+    results["resident_mb"] = ((resident_bytes() or 0) - before) / 1e6
+    results["announced_mb"] = bot.memory_bytes / 1e6
     bot.unload()
-    return found
+    return results
 
 
 def main() -> int:
@@ -81,20 +81,20 @@ def main() -> int:
     if reason is not None:
         print(f"not measured: {reason}", file=sys.stderr)
         return 0
-    found = measure(options.model)
+    result = measure(options.model)
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(result))
         return 0
     print(
-        f"loaded in {found['load_s']:.1f} s, {found['resident_mb']:.0f} MB resident (announced: "
-        f"{found['announced_mb']:.0f}); {found['ms_per_token']:.1f} ms per token said, "
-        f"{found['ms_per_prompt_token']:.1f} ms per token read"
+        f"loaded in {result['load_s']:.1f} s, {result['resident_mb']:.0f} MB resident (announced: "
+        f"{result['announced_mb']:.0f}); {result['ms_per_token']:.1f} ms per token said, "
+        f"{result['ms_per_prompt_token']:.1f} ms per token read"
     )
     print(
-        f"(a) {N_CONVERSATIONS} conversations: {found['together_s']:.1f} s, 4 at a time; "
-        f"{found['one_by_one_s']:.1f} s one by one; ratio {found['batched_ratio']:.1f}"
+        f"(a) {N_CONVERSATIONS} conversations: {result['together_s']:.1f} s, 4 at a time; "
+        f"{result['one_by_one_s']:.1f} s one by one; ratio {result['batched_ratio']:.1f}"
     )
-    print(f"(b) reading a fifth exchange anew takes {found['cached_ratio']:.1f} times as long")
+    print(f"(b) reading a fifth exchange anew takes {result['cached_ratio']:.1f} times as long")
     return 0
 
 

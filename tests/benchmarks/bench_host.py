@@ -104,21 +104,21 @@ def main() -> None:
             finally:
                 await host.close()
 
-        found = asyncio.run(run())
+        result = asyncio.run(run())
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(result))
         return
     print(
-        f"(a) {N_PEOPLE} at once: {found['replies_per_s']:.1f} replies/s; one at a time: "
-        f"{found['replies_per_s_one_at_a_time']:.2f}; ratio {found['ratio']:.1f} (at least {LEAST_RATIO:g})"
+        f"(a) {N_PEOPLE} at once: {result['replies_per_s']:.1f} replies/s; one at a time: "
+        f"{result['replies_per_s_one_at_a_time']:.2f}; ratio {result['ratio']:.1f} (at least {LEAST_RATIO:g})"
     )
     print(
-        f"(b) first token, Poisson at half the capacity: p95 {found['first_token_poisson_p95_ms']:.0f} ms; alone "
-        f"{found['first_token_lone_ms']:.0f} ms; ratio {found['poisson_ratio']:.1f} (at most {MOST_P95_RATIO:g})"
+        f"(b) first token, Poisson at half the capacity: p95 {result['first_token_poisson_p95_ms']:.0f} ms; alone "
+        f"{result['first_token_lone_ms']:.0f} ms; ratio {result['poisson_ratio']:.1f} (at most {MOST_P95_RATIO:g})"
     )
     print(
-        f"(c) first token, burst of {N_PEOPLE}: p95 {found['first_token_burst_p95_ms']:.0f} ms; "
-        f"ratio {found['burst_ratio']:.1f}"
+        f"(c) first token, burst of {N_PEOPLE}: p95 {result['first_token_burst_p95_ms']:.0f} ms; "
+        f"ratio {result['burst_ratio']:.1f}"
     )
 
 

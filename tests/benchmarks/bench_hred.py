@@ -37,7 +37,7 @@ def main() -> None:
     from tests.benchmarks.neural import REDDIT_HRED, random_bot, random_checkpoint, random_texts
 
     openers = random_texts(50 * N_CONVERSATIONS)
-    found: dict[str, dict[str, float]] = {}
+    results: dict[str, dict[str, float]] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = random_checkpoint(Path(temporary) / "hred", "hred", REDDIT_HRED)
         for how, params in (("greedy", {"decoding": "greedy"}), ("beam 5", {"decoding": "beam"})):
@@ -63,16 +63,16 @@ def main() -> None:
             seeds = list(range(1, options.conversations + 1))
             together, distinct = ms_a_turn(seeds, alone=False)
             alone, _ = ms_a_turn(seeds[: options.sample], alone=True)
-            found[how] = {
+            results[how] = {
                 "ms_a_turn": together,
                 "ms_a_turn_one_at_a_time": alone,
                 "ratio": alone / together,
                 "distinct_utterances": distinct,
             }
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(results))
         return
-    for how, figures in found.items():
+    for how, figures in results.items():
         most_ms, least_ratio = LIMITS[how]
         print(
             f"{how}: {figures['ms_a_turn']:.1f} ms a turn (at most {most_ms:g}); one conversation at a time "

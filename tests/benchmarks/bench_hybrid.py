@@ -40,7 +40,7 @@ def downdated(x: np.ndarray, y: np.ndarray, bots: np.ndarray) -> list[np.ndarray
     table = np.column_stack([np.ones(len(x)), x, y])[np.argsort(codes, kind="stable")]
     ends = np.searchsorted(codes[np.argsort(codes, kind="stable")], np.arange(len(names) + 1))
     squares = [table[start:end].T @ table[start:end] for start, end in pairwise(ends)]
-    left = [np.sum(squares, axis=0) - one for one in squares]
+    left = [np.sum(squares, axis=0) - square for square in squares]
     return [np.linalg.solve(one[:-1, :-1], one[:-1, -1]) for one in left]
 
 
@@ -63,8 +63,8 @@ def bench_leave_bot_out(n: int = 100_000, n_bots: int = 30, p: int = 20) -> None
         plain.append(time.process_time() - start)
     others = bots != factors.bots[0]
     refit = sm.OLS(y[others], sm.add_constant(x[others])).fit().params
-    found = [np.array([line.intercept, *line.slopes]) for line in lines]
-    difference = max(np.abs(one - two).max() for one, two in zip([*found, found[0]], [*solved, refit], strict=True))
+    results = [np.array([line.intercept, *line.slopes]) for line in lines]
+    difference = max(np.abs(one - two).max() for one, two in zip([*results, results[0]], [*solved, refit], strict=True))
     print(
         f"leave-bot-out: {n_bots} bots, {n} conversations, {p} features: {min(own):.3f} s of CPU, a downdate in NumPy "
         f"{min(plain):.3f} s (ratio {min(plain) / min(own):.1f}), coefficients within {difference:.0e}"

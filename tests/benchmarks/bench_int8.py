@@ -34,12 +34,12 @@ ROWS = (1, 5, 32, 160)
 def cpu_s(work: Callable[[], object], n: int) -> float:
     """Return the CPU seconds of a call, the least of n."""
     work()
-    found = []
+    results = []
     for _ in range(n):
         began = time.process_time()
         work()
-        found.append(time.process_time() - began)
-    return min(found)
+        results.append(time.process_time() - began)
+    return min(results)
 
 
 def speed() -> dict[str, float]:
@@ -50,14 +50,14 @@ def speed() -> dict[str, float]:
     from chatbots.serving import reply
     from tests.benchmarks.neural import REDDIT_HRED, random_bot, random_checkpoint, random_contexts
 
-    found: dict[str, float] = {}
+    results: dict[str, float] = {}
     linear = torch.nn.Linear(REDDIT_HRED["H_d"], REDDIT_HRED["V"])
     rough = Int8Linear(linear)
     with torch.inference_mode():
         for n in ROWS:
             states = torch.randn(n, REDDIT_HRED["H_d"]).tanh()
             plain_s = cpu_s(lambda states=states: linear(states), 8)  # type: ignore[misc]
-            found[f"projection of {n}"] = plain_s / cpu_s(lambda states=states: rough(states), 8)  # type: ignore[misc]
+            results[f"projection of {n}"] = plain_s / cpu_s(lambda states=states: rough(states), 8)  # type: ignore[misc]
     with tempfile.TemporaryDirectory() as temporary:
         folder = random_checkpoint(Path(temporary) / "hred", "hred", REDDIT_HRED)
         for how, n in (("greedy", 1), ("greedy", 32), ("beam", 1)):
@@ -68,8 +68,8 @@ def speed() -> dict[str, float]:
                 asked = random_contexts(n)
                 seconds.append(cpu_s(lambda bot=bot, asked=asked: reply(bot, asked), 2))  # type: ignore[misc]
                 bot.unload()
-            found[f"{how}, {n} at once"] = seconds[0] / seconds[1]
-    return found
+            results[f"{how}, {n} at once"] = seconds[0] / seconds[1]
+    return results
 
 
 def agreement(name: str) -> dict[str, float]:
@@ -108,13 +108,13 @@ def agreement(name: str) -> dict[str, float]:
     model.decoder.project = both  # type: ignore[union-attr]
     tokenise = tokeniser_get(manifest.tokeniser).tokenise
     batch = DialogueBatch.from_ids([[vocabulary.ids(tokenise(text)) for text in texts] for texts in talks])
-    found: dict[str, float] = {}
+    results: dict[str, float] = {}
     with torch.inference_mode():
         for is_rough, key in ((False, "perplexity float32"), (True, "perplexity int8")):
             both.is_rough = is_rough
             terms = model.loss(batch, generator=torch.Generator().manual_seed(1))
-            found[key] = math.exp(float(terms.tokens_nll) / terms.n_tokens)
-    found["same next token"], found["tokens"] = both.n_same / both.n, both.n / 2
+            results[key] = math.exp(float(terms.tokens_nll) / terms.n_tokens)
+    results["same next token"], results["tokens"] = both.n_same / both.n, both.n / 2
     contexts = [Conversation.from_texts(texts[: 1 + 2 * (i % 2)], id=str(i), seed=i) for i, texts in enumerate(talks)]
     for how in ("greedy", "beam"):
         texts = []
@@ -126,8 +126,8 @@ def agreement(name: str) -> dict[str, float]:
             texts.append([r.text for r in reply(bot, contexts)])
             bot.unload()
         same = [a == b for a, b in zip(*texts, strict=True)]
-        found[f"same replies, {how}"] = sum(same) / len(same)
-    return found
+        results[f"same replies, {how}"] = sum(same) / len(same)
+    return results
 
 
 def main() -> None:
@@ -143,11 +143,11 @@ def main() -> None:
     for name, ratio in ratios.items():
         part = "(a)" if name.startswith("projection") else "(b)"
         print(f"{part} {name}: {ratio:.1f} times as fast in int8")
-    for name, found in models.items():
+    for name, model in models.items():
         print(
-            f"(c) {name}: same next token {found['same next token']:.2%} of {found['tokens']:.0f}; perplexity "
-            f"{found['perplexity float32']:.3f} and {found['perplexity int8']:.3f}; same replies, {N_TALKS}: greedy "
-            f"{found['same replies, greedy']:.0%}, beam {found['same replies, beam']:.0%}"
+            f"(c) {name}: same next token {model['same next token']:.2%} of {model['tokens']:.0f}; perplexity "
+            f"{model['perplexity float32']:.3f} and {model['perplexity int8']:.3f}; same replies, {N_TALKS}: greedy "
+            f"{model['same replies, greedy']:.0%}, beam {model['same replies, beam']:.0%}"
         )
 
 

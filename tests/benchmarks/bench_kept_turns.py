@@ -104,7 +104,7 @@ def gaps(bot: TransformersBot, n_tokens: int) -> tuple[list[float], float]:
     usual, prefill.CPU_PREFILL_TOKENS = prefill.CPU_PREFILL_TOKENS, n_tokens
     generation = bot.start()
     generation.admit([Conversation.from_texts([message(N_WORDS, 1)], seed=1)])
-    found: list[float] = []
+    results: list[float] = []
     arrived = first_s = 0.0
     for step in range(N_NEW_TOKENS):
         if step == 8:
@@ -112,11 +112,11 @@ def gaps(bot: TransformersBot, n_tokens: int) -> tuple[list[float], float]:
             arrived = time.process_time()
         began = time.process_time()
         pieces = generation.step()
-        found.append(time.process_time() - began)
+        results.append(time.process_time() - began)
         if step >= 8 and not first_s and any(piece.slot == late for piece in pieces):
             first_s = time.process_time() - arrived
     prefill.CPU_PREFILL_TOKENS = usual
-    return found[1:], first_s
+    return results[1:], first_s
 
 
 def measure(n_talks: int) -> dict[str, float]:
@@ -124,7 +124,7 @@ def measure(n_talks: int) -> dict[str, float]:
     from chatbots.generation.prefill import CPU_PREFILL_TOKENS
     from tests.tiny_models import save_model
 
-    found: dict[str, float] = {}
+    results: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as temporary:
         folder = save_model(Path(temporary), "llama", width=512, n_layers=12, n_positions=2048, n_words=8000)
         for window in (0, 10):
@@ -135,19 +135,19 @@ def measure(n_talks: int) -> dict[str, float]:
             # With nothing kept one conversation is enough to compare with: it takes most of the time.
             for kept, limit, n in (("kept", 10**9, n_talks), ("nothing kept", 0, 1)):
                 seconds, texts[kept] = by_turn(bot, n, limit)
-                found[f"{name}, {kept}: first"] = seconds[0]
-                found[f"{name}, {kept}: last"] = seconds[-1]
-                found[f"{name}, {kept}: later mean"] = statistics.mean(seconds[-5:])
-                found[f"{name}, {kept}: ratio"] = seconds[-1] / seconds[0]
+                results[f"{name}, {kept}: first"] = seconds[0]
+                results[f"{name}, {kept}: last"] = seconds[-1]
+                results[f"{name}, {kept}: later mean"] = statistics.mean(seconds[-5:])
+                results[f"{name}, {kept}: ratio"] = seconds[-1] / seconds[0]
             # The first conversation is the same in both.
             same = [a == b for a, b in zip(texts["kept"], texts["nothing kept"], strict=False)]
-            found[f"{name}: same replies"] = sum(same) / len(same)
+            results[f"{name}: same replies"] = sum(same) / len(same)
         in_parts, first_s = gaps(bot, CPU_PREFILL_TOKENS)
         at_once, first_at_once_s = gaps(bot, 10**6)
     usual_s = statistics.median(in_parts)
-    found["gap median"], found["gap in parts"], found["gap at once"] = (usual_s, max(in_parts), max(at_once))
-    found["prompt first in parts"], found["prompt first at once"] = first_s, first_at_once_s
-    return found
+    results["gap median"], results["gap in parts"], results["gap at once"] = (usual_s, max(in_parts), max(at_once))
+    results["prompt first in parts"], results["prompt first at once"] = first_s, first_at_once_s
+    return results
 
 
 def _any() -> Conversation:
@@ -163,27 +163,27 @@ def main() -> int:
     parser.add_argument("--talks", type=int, default=3, help="conversations of (a)")
     options = parser.parse_args()
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported
-    found = measure(options.talks)
-    is_slow = any(found[f"{name}, kept: ratio"] > MOST_RATIO for name in ("whole", "window 10"))
+    result = measure(options.talks)
+    is_slow = any(result[f"{name}, kept: ratio"] > MOST_RATIO for name in ("whole", "window 10"))
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(result))
         return int(is_slow)
     for name in ("whole", "window 10"):
         for kept in ("kept", "nothing kept"):
-            first, last = found[f"{name}, {kept}: first"], found[f"{name}, {kept}: last"]
-            mean = found[f"{name}, {kept}: later mean"]
+            first, last = result[f"{name}, {kept}: first"], result[f"{name}, {kept}: last"]
+            mean = result[f"{name}, {kept}: later mean"]
             goal = f" (at most {MOST_RATIO:g})" if kept == "kept" else ""
             goal += "  TOO SLOW" if goal and last / first > MOST_RATIO else ""
             print(
                 f"(a) {name}, {kept}: first token {first:.2f} s at the first turn, {last:.2f} s after {N_TURNS}; "
                 f"ratio {last / first:.2f}{goal}; mean of the last five {mean / first:.2f}"
             )
-        print(f"    same replies: {found[f'{name}: same replies']:.1%}")
+        print(f"    same replies: {result[f'{name}: same replies']:.1%}")
     print(
-        f"(b) gap between tokens {1000 * found['gap median']:.0f} ms; longest while 900 tokens arrive: "
-        f"{1000 * found['gap in parts']:.0f} ms in parts, {1000 * found['gap at once']:.0f} ms at once; that prompt's "
-        f"first token after {found['prompt first in parts']:.2f} s in parts, {found['prompt first at once']:.2f} s "
-        "at once"
+        f"(b) gap between tokens {1000 * result['gap median']:.0f} ms; longest while 900 tokens arrive: "
+        f"{1000 * result['gap in parts']:.0f} ms in parts, {1000 * result['gap at once']:.0f} ms at once; "
+        f"that prompt's first token after {result['prompt first in parts']:.2f} s in parts, "
+        f"{result['prompt first at once']:.2f} s at once"
     )
     return int(is_slow)
 

@@ -64,13 +64,13 @@ def together(metric: ReplyMetric, some: Sequence[ReplyInContext], device: str) -
 
 def best_rates(rounds: int, ways: Sequence[tuple[int, Callable[[], None]]], clock: Callable[[], float]) -> list[float]:
     """Return how many replies in a second of the clock each way does at its best."""
-    found = [0.0] * len(ways)
+    result = [0.0] * len(ways)
     for _ in range(rounds):
         for k, (n, way) in enumerate(ways):
             begun = clock()
             way()
-            found[k] = max(found[k], n / (clock() - begun))
-    return found
+            result[k] = max(result[k], n / (clock() - begun))
+    return result
 
 
 def where_told(device: str, n_threads: int) -> str:
@@ -140,7 +140,7 @@ def many(metric: ReplyMetric, n: int, device: str) -> None:
     """Print how long so many different pairs take, and how much memory they do."""
     process = psutil.Process()
     rng = np.random.default_rng(1)
-    some = [one._replace(response=f"{one.response} {rng.integers(10**6)}") for one in replies(n, seed=2)]
+    some = [reply._replace(response=f"{reply.response} {rng.integers(10**6)}") for reply in replies(n, seed=2)]
     begun, held = time.perf_counter(), []
     for part in (some[: n // 2], some[n // 2 :]):
         item_scores(metric, part, TextCache(device))
@@ -159,13 +159,13 @@ def rade_lite(folder: Path) -> ReplyMetric:
     rng = np.random.default_rng(0)
     rows = (
         {
-            "context": one.context,
-            "output": one.response,
+            "context": reply.context,
+            "output": reply.response,
             "reference": other.response,
             "s_output": float(rng.uniform(1, 5)),
             "s_reference": float(rng.uniform(1, 5)),
         }
-        for one, other in zip(replies(80), replies(80, seed=3), strict=True)
+        for reply, other in zip(replies(80), replies(80, seed=3), strict=True)
     )
     (folder / "rated.jsonl").write_text("\n".join(map(json.dumps, rows)))
     config = config_check(

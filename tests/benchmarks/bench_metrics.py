@@ -34,14 +34,14 @@ def conversations(n: int, n_turns: int = 10, seed: int = 0) -> list[Conversation
     rng = np.random.default_rng(seed)
     corpus = [turn for dialogue in corpus_read(EVERYDAY).dialogues for turn in dialogue.turns]
     words = sorted({word for turn in corpus for word in turn.split()})
-    found = []
+    results = []
     for i in range(n):
         texts = [
             f"{corpus[rng.integers(len(corpus))]} {' '.join(rng.choice(words, rng.integers(1, 4)))}"
             for _ in range(n_turns)
         ]
-        found.append(Conversation.from_texts(texts, id=str(i)))
-    return found
+        results.append(Conversation.from_texts(texts, id=str(i)))
+    return results
 
 
 def study_made(talk: list[Conversation]) -> Study:

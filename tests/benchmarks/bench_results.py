@@ -159,7 +159,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--ratings", type=int, default=200_000)
     parser.add_argument("--limit", type=float, default=LIMIT_MS, metavar="MS")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="confab-bench-") as folder, own_database(Path(folder)) as environment:
         os.environ.update(environment, DJANGO_SETTINGS_MODULE="webapp.settings.embedded")
         import django
@@ -171,7 +171,7 @@ def main() -> int:
         from django.test import Client
 
         call_command("migrate", verbosity=0)
-        study = make("large", asked.ratings)
+        study = make("large", args.ratings)
         metrics_store(study, metrics_of_fit())
         if connection.vendor == "postgresql":
             with connection.cursor() as cursor:
@@ -191,10 +191,10 @@ def main() -> int:
             job_s = took.get(part)
             job = ("–", "–") if job_s is None else (f"{job_s:.1f}", f"{1000 * job_s / ms:.0f}")
             print(f"{page:56} {job[0]:>7} {ms:8.0f} {job[1]:>14}", flush=True)
-        print(f"slowest {slowest:.0f} ms, limit {asked.limit:.0f} ms")
+        print(f"slowest {slowest:.0f} ms, limit {args.limit:.0f} ms")
         print(reported(client, study))
         connection.close()
-        return int(slowest > asked.limit)
+        return int(slowest > args.limit)
 
 
 if __name__ == "__main__":

@@ -40,16 +40,16 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--batches", type=int, default=15)
     options = parser.parse_args()
-    found = {model: bench(model, options.batches) for model in ("hred", "vhcr")}
+    results = {model: bench(model, options.batches) for model in ("hred", "vhcr")}
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(results))
     else:
-        for model, figures in found.items():
+        for model, figures in results.items():
             print(
                 f"{model}: {figures['tokens_per_s']:,.0f} target tokens per second, "
                 f"{figures['waiting_share']:.1%} of the time spent waiting for data (at most {MOST_WAITING:.0%})"
             )
-    return int(any(figures["waiting_share"] > MOST_WAITING for figures in found.values()))
+    return int(any(figures["waiting_share"] > MOST_WAITING for figures in results.values()))
 
 
 if __name__ == "__main__":

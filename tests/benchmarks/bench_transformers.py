@@ -91,14 +91,14 @@ def main() -> None:
     # Threads that wait for each other by spinning lose ten times their speed on a machine that has
     # other work; must be set before torch is imported.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    found: dict[str, float] = {}
+    results: dict[str, float] = {}
     with tempfile.TemporaryDirectory() as folder:
         bot = bench_bot(Path(folder))
         if options.only != "selfplay":
             at_once_s, singly_s = asyncio.run(serve(bot, bench_contexts(N_AT_ONCE)))
-            found["serving_replies_per_s"] = N_AT_ONCE / at_once_s
-            found["serving_replies_per_s_one_at_a_time"] = N_AT_ONCE / singly_s
-            found["serving_ratio"] = singly_s / at_once_s
+            results["serving_replies_per_s"] = N_AT_ONCE / at_once_s
+            results["serving_replies_per_s_one_at_a_time"] = N_AT_ONCE / singly_s
+            results["serving_ratio"] = singly_s / at_once_s
         if options.only != "serving":
             bot.load("cpu")  # the host unloaded it
             seeds = list(range(1, N_SELFPLAY + 1))
@@ -106,22 +106,22 @@ def main() -> None:
             sample = seeds[: options.sample]
             singly_s = timed(lambda: [play(bot, seeds=[s], n_turns=N_TURNS) for s in sample])
             singly_s *= N_SELFPLAY / len(sample)
-            found["selfplay_s"] = together_s
-            found["selfplay_s_one_at_a_time"] = singly_s
-            found["selfplay_ratio"] = singly_s / together_s
+            results["selfplay_s"] = together_s
+            results["selfplay_s_one_at_a_time"] = singly_s
+            results["selfplay_ratio"] = singly_s / together_s
     if options.json:
-        print(json.dumps(found))
+        print(json.dumps(results))
         return
-    if "serving_ratio" in found:
+    if "serving_ratio" in results:
         print(
-            f"(a) {N_AT_ONCE} conversations at once: {found['serving_replies_per_s']:.1f} replies/s; one at a "
-            f"time: {found['serving_replies_per_s_one_at_a_time']:.1f}; "
-            f"ratio {found['serving_ratio']:.1f} (to reach: 4)"
+            f"(a) {N_AT_ONCE} conversations at once: {results['serving_replies_per_s']:.1f} replies/s; one at a "
+            f"time: {results['serving_replies_per_s_one_at_a_time']:.1f}; "
+            f"ratio {results['serving_ratio']:.1f} (to reach: 4)"
         )
-    if "selfplay_ratio" in found:
+    if "selfplay_ratio" in results:
         print(
-            f"(b) self-play {N_SELFPLAY} × {N_TURNS}: {found['selfplay_s']:.1f} s; one at a time: "
-            f"{found['selfplay_s_one_at_a_time']:.1f} s; ratio {found['selfplay_ratio']:.1f} (to reach: 5)"
+            f"(b) self-play {N_SELFPLAY} × {N_TURNS}: {results['selfplay_s']:.1f} s; one at a time: "
+            f"{results['selfplay_s_one_at_a_time']:.1f} s; ratio {results['selfplay_ratio']:.1f} (to reach: 5)"
         )
 
 

@@ -261,8 +261,8 @@ def places_of(study: Any, other: Any) -> dict[str, str]:
     from webapp.search.query import parse_query
 
     def late(line: str) -> Any:
-        asked = parse_query(line, Numbers(study_dimensions(study)), study=study)
-        listing = Listing(conversations_of_study(study), asked, study)
+        query = parse_query(line, Numbers(study_dimensions(study)), study=study)
+        listing = Listing(conversations_of_study(study), query, study)
         [*_others, row] = listing.take(None, listing.count() - 100)
         return row, quote(str(listing.key_of(row)))
 
@@ -298,12 +298,12 @@ def plainly(study: Any) -> dict[str, float]:
         "tomatoes": lambda: rows.filter(Exists(turns)).count(),
         "sort:quality": lambda: list(rows.annotate(at=Subquery(means)).order_by("at", "pk")[:50]),
     }
-    found = {}
+    results = {}
     for line, ask in asked.items():
         started = time.perf_counter()
         ask()
-        found[line] = (time.perf_counter() - started) * 1000
-    return found
+        results[line] = (time.perf_counter() - started) * 1000
+    return results
 
 
 def additions() -> float:

@@ -208,11 +208,11 @@ def main() -> None:
     parser.add_argument("what", nargs="?", choices=["work", "busy"])
     parser.add_argument("--conversations", type=int, default=1024, help="whole shards of 256")
     parser.add_argument("--repeat", type=int, default=1)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings.embedded")
     os.environ |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-    if asked.what:
-        {"work": work, "busy": busy}[asked.what]()
+    if args.what:
+        {"work": work, "busy": busy}[args.what]()
         return
     url = os.environ.get("DATABASE_URL", "")
     if not url.startswith("postgres"):
@@ -221,7 +221,7 @@ def main() -> None:
     with own_database(url) as own:
         os.environ["DATABASE_URL"] = own
         try:
-            bench_workers(asked.conversations, asked.repeat)
+            bench_workers(args.conversations, args.repeat)
         finally:
             from django.db import connection
 

@@ -45,8 +45,8 @@ def metrics_of_fit(preset: str = "strong") -> dict[str, Collection[str]]:
     from evaluation.hybrid.features import LENGTHS, preset_get
     from webapp.jobs.selectors.analysis_tables import metrics_of_columns
 
-    found = metrics_of_columns([*preset_get(preset).features, *LENGTHS])
-    return {metric.name: () for metric in found}
+    result = metrics_of_columns([*preset_get(preset).features, *LENGTHS])
+    return {metric.name: () for metric in result}
 
 
 def done(job: Any) -> Any:

@@ -35,8 +35,8 @@ def accessible(page: Any) -> None:
     """Check the page by axe-core's rules: names, roles, order of headings, contrast and more."""
     from axe_playwright_python.sync_playwright import Axe
 
-    found = Axe().run(page)
-    assert found.violations_count == 0, found.generate_report()
+    result = Axe().run(page)
+    assert result.violations_count == 0, result.generate_report()
 
 
 def no_blank_below(page: Any) -> None:

@@ -20,11 +20,11 @@ async def main(command: list[str]) -> int:
     firefox = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.PIPE)
     assert firefox.stderr is not None
     while line := await firefox.stderr.readline():
-        if found := LISTENS.search(line):
+        if match := LISTENS.search(line):
             break
     else:
         return await firefox.wait()
-    target = found[1].decode()
+    target = match[1].decode()
 
     async def bridge(playwright: ServerConnection) -> None:
         path = playwright.request.path if playwright.request is not None else "/session"

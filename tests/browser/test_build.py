@@ -373,16 +373,16 @@ def test_two_people_edit_one_study(lab: ConfabServer, new_page: Callable[..., An
     theirs.wait_for_function("document.querySelector('[data-saved] time').dataset.version")
     theirs.reload()
     expect(title).to_have_value("Theirs")
-    own = mine.get_by_label("Title on the first page")
-    own.fill("Mine")
-    own.blur()
+    by_label = mine.get_by_label("Title on the first page")
+    by_label.fill("Mine")
+    by_label.blur()
     expect(mine.get_by_text("r.lee saved version", exact=False)).to_be_visible()
     expect(mine.locator("[data-conflict] td").first).to_have_text("Theirs")
     mine.get_by_role("button", name=re.compile("Save mine as version")).click()
-    expect(own).to_have_value("Mine")
+    expect(by_label).to_have_value("Mine")
     expect(mine.locator("[data-conflict]")).to_have_count(0)
     mine.reload()
-    expect(own).to_have_value("Mine")
+    expect(by_label).to_have_value("Mine")
 
 
 def test_every_step_fits_its_window(lab: ConfabServer, new_page: Callable[..., Any], signed_in: Any) -> None:

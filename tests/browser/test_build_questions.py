@@ -43,9 +43,9 @@ def card(page: Page, number: int) -> Locator:
 
 def opened(page: Page, number: int) -> Locator:
     """Open a question; return it."""
-    found = card(page, number)
-    found.locator("summary").first.click()
-    return found
+    result = card(page, number)
+    result.locator("summary").first.click()
+    return result
 
 
 def counted(server: ConfabServer) -> str:

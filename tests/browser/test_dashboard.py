@@ -262,8 +262,8 @@ def test_pages_fit_a_phone(lab: ConfabServer, new_page: Callable[..., Any]) -> N
 def test_every_page_fits_its_window(lab: ConfabServer, new_page: Callable[..., Page]) -> None:
     page = new_page(390, 844)
     sign_in(page, lab)
-    routes = [one.pattern for one in urlpatterns if set(one.pattern.converters) <= {"key"}]
-    pages = [str(one).replace("<slug:key>", "imported") for one in routes]
+    routes = [route.pattern for route in urlpatterns if set(route.pattern.converters) <= {"key"}]
+    pages = [str(route).replace("<slug:key>", "imported") for route in routes]
     seen = 0
     for path in pages:
         address = f"{lab.url}/dashboard/{path}"

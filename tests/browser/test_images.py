@@ -37,13 +37,13 @@ def test_an_image_is_sent_with_a_message(new_page: Callable[..., Any], test_bots
             expect(choose).to_be_focused()
     described.fill("A teal field")
     page.get_by_role("button", name="Send").click()
-    shown = page.get_by_role("img", name="A teal field")
-    expect(shown).to_be_visible()
+    by_role = page.get_by_role("img", name="A teal field")
+    expect(by_role).to_be_visible()
     expect(replies(page)).to_contain_text("Reply 1 to:")
     expect(described).to_be_hidden()
     page.reload()
-    expect(shown).to_be_visible()
-    assert shown.evaluate("node => node.naturalWidth") == 900
+    expect(by_role).to_be_visible()
+    assert by_role.evaluate("node => node.naturalWidth") == 900
     for width, scheme in ((360, "light"), (1366, "dark")):
         page.set_viewport_size({"width": width, "height": 800})
         page.emulate_media(color_scheme=scheme)

@@ -48,14 +48,14 @@ def main() -> int:
             confab.add_study(bot, [bot])
         confab.start_worker()
         asyncio.run(chaos(confab, ledger, options))
-        found = ledger.compare(confab)
+        result = ledger.compare(confab)
         n_selfplay = selfplay_count(confab)
         tracebacks = sum(
             log.read_text(errors="replace").count("Traceback (most recent call last)")
             for log in confab.data_dir.glob("*.log")
         )
-    report(ledger, found, n_selfplay, tracebacks, time.monotonic() - started)
-    return 1 if found.lost or found.doubled else 0
+    report(ledger, result, n_selfplay, tracebacks, time.monotonic() - started)
+    return 1 if result.lost or result.doubled else 0
 
 
 @contextlib.contextmanager

@@ -80,29 +80,29 @@ class Ledger:
         """Hold it against the database."""
         stored = json.loads(server.shell(STORED).splitlines()[-1])
         by_place = {(c, i): (text, vote, client) for c, i, text, vote, client in stored["turns"]}
-        found = Comparison(list(self.changed), [], stored["waiting"])
+        comparison = Comparison(list(self.changed), [], stored["waiting"])
         for client, (conversation, turn, text) in self.messages.items():
             if by_place.get((conversation, turn), ("",))[0] != text:
-                found.lost.append(f"message {client} ({turn} of {conversation})")
+                comparison.lost.append(f"message {client} ({turn} of {conversation})")
         for place, text in self.replies.items():
             if by_place.get(place, ("",))[0] != text:
-                found.lost.append(f"reply {place[1]} of {place[0]}")
+                comparison.lost.append(f"reply {place[1]} of {place[0]}")
         for place, value in self.votes.items():
             if by_place.get(place, ("", None))[1] != value:
-                found.lost.append(f"vote on {place[1]} of {place[0]}")
+                comparison.lost.append(f"vote on {place[1]} of {place[0]}")
         ratings = Counter(stored["ratings"])
-        found.lost.extend(f"rating of {c}" for c in self.ratings if not ratings[c])
-        found.doubled.extend(f"rating of {c}" for c, n in ratings.items() if n > 1)
+        comparison.lost.extend(f"rating of {c}" for c in self.ratings if not ratings[c])
+        comparison.doubled.extend(f"rating of {c}" for c, n in ratings.items() if n > 1)
         # Every message of a scripted person has a text that nobody else writes.
         texts = Counter(text for _c, _i, text, _v, client in stored["turns"] if client)
-        found.doubled.extend(f"message {text[:60]!r}" for text, n in texts.items() if n > 1)
+        comparison.doubled.extend(f"message {text[:60]!r}" for text, n in texts.items() if n > 1)
         for study, n_let_in in self.people.items():
             n_stored = stored["people"].get(study, 0)
             if n_stored < n_let_in:
-                found.lost.append(f"{n_let_in - n_stored} people of study {study}")
+                comparison.lost.append(f"{n_let_in - n_stored} people of study {study}")
             elif n_stored > n_let_in:
-                found.doubled.append(f"{n_stored - n_let_in} people of study {study}")
-        return found
+                comparison.doubled.append(f"{n_stored - n_let_in} people of study {study}")
+        return comparison
 
 
 @dataclass(frozen=True)

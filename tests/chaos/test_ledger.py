@@ -31,26 +31,26 @@ TURNS = [["c", 0, "hello", 0, "m"], ["c", 1, "hi", -1, ""]]
 
 
 def test_all_is_there() -> None:
-    found = told().compare(Stored(turns=TURNS, ratings=["c"], people={"s": 1}))
-    assert (found.lost, found.doubled, found.waiting) == ([], [], [])
+    result = told().compare(Stored(turns=TURNS, ratings=["c"], people={"s": 1}))
+    assert (result.lost, result.doubled, result.waiting) == ([], [], [])
 
 
 def test_all_is_lost() -> None:
-    found = told().compare(Stored())
-    assert found.lost == ["message m (0 of c)", "reply 1 of c", "vote on 1 of c", "rating of c", "1 people of study s"]
+    result = told().compare(Stored())
+    assert result.lost == ["message m (0 of c)", "reply 1 of c", "vote on 1 of c", "rating of c", "1 people of study s"]
 
 
 def test_what_was_changed_counts_as_lost() -> None:
     ledger = told()
     ledger.note_reply("c", 1, "something else")
     turns = [["c", 0, "hullo", 0, "m"], ["c", 1, "hi", 1, ""]]
-    found = ledger.compare(Stored(turns=turns, ratings=["c"], people={"s": 1}))
-    assert found.lost == ["reply 1 of c was shown with two texts", "message m (0 of c)", "vote on 1 of c"]
+    result = ledger.compare(Stored(turns=turns, ratings=["c"], people={"s": 1}))
+    assert result.lost == ["reply 1 of c was shown with two texts", "message m (0 of c)", "vote on 1 of c"]
 
 
 def test_what_is_there_twice() -> None:
     turns = [*TURNS, ["c", 2, "hello", 0, "n"]]
-    found = told().compare(Stored(turns=turns, ratings=["c", "c"], people={"s": 2}, waiting=["c"]))
-    assert found.doubled == ["rating of c", "message 'hello'", "1 people of study s"]
-    assert found.lost == []
-    assert found.waiting == ["c"]
+    result = told().compare(Stored(turns=turns, ratings=["c", "c"], people={"s": 2}, waiting=["c"]))
+    assert result.doubled == ["rating of c", "message 'hello'", "1 people of study s"]
+    assert result.lost == []
+    assert result.waiting == ["c"]

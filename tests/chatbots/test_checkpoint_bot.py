@@ -180,10 +180,10 @@ def test_sampling_is_the_decoding_of_the_models(folders):
         top_p=params["top_p"],
         forbidden=(PAD, SOS, UNK),
     )
-    wanted = [words.detokenise(vocabulary.tokens(r)) for r in replies]
-    assert any(complete_length(text) < len(text) for text in wanted)
+    expected = [words.detokenise(vocabulary.tokens(r)) for r in replies]
+    assert any(complete_length(text) < len(text) for text in expected)
     # All were cut at the longest length, so each ends with its last whole sentence.
-    assert texts(bot, asked) == [text[: complete_length(text)] for text in wanted]
+    assert texts(bot, asked) == [text[: complete_length(text)] for text in expected]
 
 
 def test_a_beam_is_the_search_of_the_models(folders):
@@ -199,8 +199,8 @@ def test_a_beam_is_the_search_of_the_models(folders):
         for found, c in zip(beam_search(model, state, settings, start=SOS), asked, strict=True)
     ]
     whole = [words.detokenise(vocabulary.tokens(h.tokens)) for h in chosen]
-    wanted = [text if h.ended else text[: complete_length(text)] for text, h in zip(whole, chosen, strict=True)]
-    assert texts(bot, asked) == wanted
+    expected = [text if h.ended else text[: complete_length(text)] for text, h in zip(whole, chosen, strict=True)]
+    assert texts(bot, asked) == expected
 
 
 def test_z_conv_stays_for_the_conversation_or_not(folders):
@@ -268,14 +268,14 @@ def test_a_model_without_numbers_fails_its_reply(folders, how):
 @pytest.mark.parametrize("how", ["sample", "beam"])
 def test_one_that_has_no_numbers_fails_alone(folders, how):
     bot = bot_of(folders["hred"], decoding=how)
-    wanted = texts(bot, contexts())
+    expected = texts(bot, contexts())
     generation = bot.start()
     slots = generation.admit(contexts())
     hidden = generation._state.hidden
     hidden[slots[2] * len(hidden) // len(slots)] = torch.nan
     pieces = [piece for _ in range(30) for piece in generation.step()]
     assert [(p.slot, "NaN" in p.error) for p in pieces if p.error] == [(slots[2], True)]
-    for slot, text in zip(slots, wanted, strict=True):
+    for slot, text in zip(slots, expected, strict=True):
         if slot != slots[2]:
             assert "".join(p.text for p in pieces if p.slot == slot) == text
 

@@ -70,17 +70,17 @@ def test_half_precision_halves_the_file_and_moves_little(tmp_path: Path) -> None
     saved = 2 * model.n_parameters + 2 * n_heads  # bytes, beside the names of the dropped tensors
     assert full.weights_bytes - half.weights_bytes >= saved
     assert half.digest != full.digest
-    found = checkpoint_load(tmp_path / "half")[0]
-    assert next(found.parameters()).dtype == torch.float32
-    torch.testing.assert_close(first_logits(found), first_logits(model), atol=0.02, rtol=0.02)
+    result = checkpoint_load(tmp_path / "half")[0]
+    assert next(result.parameters()).dtype == torch.float32
+    torch.testing.assert_close(first_logits(result), first_logits(model), atol=0.02, rtol=0.02)
 
 
 def test_a_model_that_reads_emotions_keeps_its_width_without_heads(tmp_path: Path) -> None:
     model = tiny("hred", ei={**EI, "input_only": True})
     checkpoint_write(tmp_path / "bot", model, VOCABULARY, GIVEN, drop_heads=True)
-    found = checkpoint_load(tmp_path / "bot")[0]
-    assert found.context.rnn.input_size == model.context.rnn.input_size
-    assert found.ei is None
+    result = checkpoint_load(tmp_path / "bot")[0]
+    assert result.context.rnn.input_size == model.context.rnn.input_size
+    assert result.ei is None
 
 
 def test_a_checkpoint_replaces_the_one_before(written: Path) -> None:

@@ -42,10 +42,10 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def bot(file: Path) -> Iterator[GgufBot]:
-    made = GgufBot(name="tiny", model=str(file), **SMALL)
-    made.load("cpu")
-    yield made
-    made.unload()
+    result = GgufBot(name="tiny", model=str(file), **SMALL)
+    result.load("cpu")
+    yield result
+    result.unload()
 
 
 def asked(n_turns: int = 1) -> list[Conversation]:
@@ -147,10 +147,10 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_the_packaged_file_must_be_the_one_that_is_known(monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
     monkeypatch.setattr(gguf, "find_spec", lambda name: object())
     monkeypatch.setattr(gguf, "gguf_locate", lambda model: file)
-    made = SmolLM2Bot()
-    made.options = made.options.model_copy(update={"max_context_tokens": 200})
+    result = SmolLM2Bot()
+    result.options = result.options.model_copy(update={"max_context_tokens": 200})
     with pytest.raises(BotError, match="is not the expected file: its SHA-256 is"):
-        made.load("cpu")
+        result.load("cpu")
 
 
 # --- replies --------------------------------------------------------------------------------------------
@@ -166,30 +166,30 @@ def test_every_conversation_gets_its_reply(bot: GgufBot) -> None:
 
 @with_llama
 def test_with_a_capacity_of_one_replies_are_repeatable(file: Path) -> None:
-    made = GgufBot(name="one", model=str(file), capacity=1, **SMALL)
-    assert made.deterministic
+    result = GgufBot(name="one", model=str(file), capacity=1, **SMALL)
+    assert result.deterministic
     assert not GgufBot(name="two", model=str(file), capacity=2).deterministic
-    made.load("cpu")
+    result.load("cpu")
     contexts = asked(3)
-    first = texts(made, contexts)
-    assert texts(made, contexts[::-1])[::-1] == first
+    first = texts(result, contexts)
+    assert texts(result, contexts[::-1])[::-1] == first
     other = [Conversation(c.id, c.turns, seed=c.seed + 50) for c in contexts]
-    assert texts(made, other) != first
-    made.unload()
+    assert texts(result, other) != first
+    result.unload()
 
 
 @with_llama
 def test_pieces_come_as_they_are_said_and_make_the_reply(file: Path) -> None:
-    made = GgufBot(name="one", model=str(file), capacity=1, **SMALL)
-    made.load("cpu")
+    result = GgufBot(name="one", model=str(file), capacity=1, **SMALL)
+    result.load("cpu")
 
     async def pieces(context: Conversation) -> list[str]:
-        return [piece async for piece in made.stream(context)]
+        return [piece async for piece in result.stream(context)]
 
-    found = [asyncio.run(pieces(context)) for context in asked()]
-    assert any(len(each) > 1 for each in found)
-    assert ["".join(each) for each in found] == texts(made, asked())
-    made.unload()
+    results = [asyncio.run(pieces(context)) for context in asked()]
+    assert any(len(each) > 1 for each in results)
+    assert ["".join(each) for each in results] == texts(result, asked())
+    result.unload()
 
 
 @with_llama
@@ -227,9 +227,9 @@ def test_a_conversation_that_is_too_long_loses_its_oldest_turns(bot: GgufBot) ->
 
 @with_llama
 def test_a_system_prompt_that_fills_the_model_is_an_error(file: Path) -> None:
-    made = GgufBot(name="full", model=str(file), system_prompt="z" * 900, **SMALL)
+    result = GgufBot(name="full", model=str(file), system_prompt="z" * 900, **SMALL)
     with pytest.raises(BotError, match=r"its system prompt has 9\d\d tokens; max_context_tokens is 200"):
-        made.load("cpu")
+        result.load("cpu")
 
 
 @with_llama
@@ -249,18 +249,18 @@ def test_marks_that_people_type_open_no_turn(bot: GgufBot, monkeypatch: pytest.M
 
 @with_llama
 def test_a_cancelled_reply_frees_its_slot(file: Path) -> None:
-    made = GgufBot(name="one", model=str(file), capacity=1, **{**SMALL, "max_new_tokens": 250})
-    made.load("cpu")
+    result = GgufBot(name="one", model=str(file), capacity=1, **{**SMALL, "max_new_tokens": 250})
+    result.load("cpu")
 
     async def leave() -> None:
-        stream = made.stream(Conversation.from_texts(["Hello"], seed=3))
+        stream = result.stream(Conversation.from_texts(["Hello"], seed=3))
         async for _ in stream:
             break
         await stream.aclose()  # type: ignore[attr-defined]
 
     asyncio.run(leave())
-    assert texts(made, asked()[:2])
-    made.unload()
+    assert texts(result, asked()[:2])
+    result.unload()
 
 
 @with_llama
@@ -284,12 +284,12 @@ def test_a_model_that_says_nothing_fails_after_other_seeds(bot: GgufBot, monkeyp
 @with_llama
 def test_nothing_listens_for_others(file: Path) -> None:
     """The server's socket file is gone as soon as the model is loaded, and it has no port."""
-    made = GgufBot(name="a", model=str(file), **SMALL)
-    made.load("cpu")
-    address = made._server._server.listening_address
+    result = GgufBot(name="a", model=str(file), **SMALL)
+    result.load("cpu")
+    address = result._server._server.listening_address
     assert address.startswith("unix://")
     assert not Path(address.removeprefix("unix://")).exists()
-    made.unload()
+    result.unload()
 
 
 @with_llama
@@ -302,11 +302,11 @@ def test_a_file_that_llama_cannot_read_is_an_error(tmp_path: Path, file: Path) -
 
 @with_smollm2
 def test_the_packaged_model_talks() -> None:
-    made = SmolLM2Bot()
-    made.load("cpu")
-    file = gguf_locate(made.options.model)
+    result = SmolLM2Bot()
+    result.load("cpu")
+    file = gguf_locate(result.options.model)
     assert file is not None
     assert gguf_header(file).licence == "apache-2.0"
-    (text,) = texts(made, [Conversation.from_texts(["What is the capital of France?"], seed=1)])
+    (text,) = texts(result, [Conversation.from_texts(["What is the capital of France?"], seed=1)])
     assert "Paris" in text
-    made.unload()
+    result.unload()

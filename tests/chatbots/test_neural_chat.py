@@ -43,9 +43,9 @@ def old_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def bot(path: str, **params: object) -> NeuralChatBot:
-    made = NeuralChatBot(name="old", path=path, **params)  # type: ignore[arg-type]
-    made.load("cpu")
-    return made
+    result = NeuralChatBot(name="old", path=path, **params)  # type: ignore[arg-type]
+    result.load("cpu")
+    return result
 
 
 def test_it_gets_the_last_messages_oldest_first(old_package: str) -> None:

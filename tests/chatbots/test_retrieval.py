@@ -35,16 +35,16 @@ def bot(request: pytest.FixtureRequest, tmp_path: Path) -> RetrievalBot:
     """Make a bot over six small dialogues, once ranked by vectors and once by words."""
     file = tmp_path / "corpus.jsonl"
     file.write_text("".join(json.dumps({"turns": turns}) + "\n" for turns in DIALOGUES))
-    made = RetrievalBot(name="r", corpus=str(file), encoder=request.param)
-    made.load("cpu")
-    return made
+    result = RetrievalBot(name="r", corpus=str(file), encoder=request.param)
+    result.load("cpu")
+    return result
 
 
 @pytest.fixture(scope="module")
 def everyday() -> RetrievalBot:
-    made = RetrievalBot()
-    made.load("cpu")
-    return made
+    result = RetrievalBot()
+    result.load("cpu")
+    return result
 
 
 def answer(bot: RetrievalBot, *texts: str, seed: int = 0) -> str:

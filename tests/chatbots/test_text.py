@@ -146,8 +146,8 @@ def test_it_can_be_encoded_fits_and_does_not_change_again(text: str, limit: int 
 @given(st.lists(any_text), st.none() | st.integers(len(CUT_MARK), 40))
 def test_pieces_joined_are_the_whole(pieces: list[str], limit: int | None) -> None:
     stream = SanitisedStream(limit)
-    given = [stream.take(piece) for piece in pieces]
-    assert "".join(given) + stream.end() == sanitise("".join(pieces), limit)
+    results = [stream.take(piece) for piece in pieces]
+    assert "".join(results) + stream.end() == sanitise("".join(pieces), limit)
     assert stream.is_full == (limit is not None and len(sanitise("".join(pieces))) > limit)
 
 
@@ -230,13 +230,13 @@ class Training(InputModel):
 
     @model_validator(mode="after")
     def _fits(self) -> Training:
-        found = []
+        results = []
         if self.epochs == 13:
-            found.append(Mistake("epochs", "epochs is 13; nobody would"))
+            results.append(Mistake("epochs", "epochs is 13; nobody would"))
         if self.limits:
-            found.append(Mistake("limits.n", "limits.n is not wanted"))
-        if found:
-            raise ValuesError(found)
+            results.append(Mistake("limits.n", "limits.n is not wanted"))
+        if results:
+            raise ValuesError(results)
         if self.name == "bad":
             raise ValueError("name is 'bad'; it must be good")
         return self
@@ -308,8 +308,8 @@ def test_a_mistake_names_its_place_the_value_and_what_is_right(values: Any, path
 
 def test_all_mistakes_are_told_at_once() -> None:
     values = {"corpora": [{"format": "x"}, {"path": 3, "pth": 1}], "lr": 2, "epoch": 3, "name": ""}
-    found = mistakes(values, path="trainings[2]")
-    assert [path for path, _ in found] == [
+    result = mistakes(values, path="trainings[2]")
+    assert [path for path, _ in result] == [
         *("trainings[2].corpora[0].path", "trainings[2].corpora[0].format", "trainings[2].corpora[1].path"),
         *("trainings[2].corpora[1].pth", "trainings[2].lr", "trainings[2].name", "trainings[2].epoch"),
     ]
@@ -318,8 +318,8 @@ def test_all_mistakes_are_told_at_once() -> None:
 
 
 def test_a_check_of_the_whole_tells_several_mistakes() -> None:
-    found = mistakes(GOOD | {"epochs": 13, "limits": {"n": 1}}, path="t")
-    assert found == [("t.epochs", "t.epochs is 13; nobody would"), ("t.limits.n", "t.limits.n is not wanted")]
+    result = mistakes(GOOD | {"epochs": 13, "limits": {"n": 1}}, path="t")
+    assert result == [("t.epochs", "t.epochs is 13; nobody would"), ("t.limits.n", "t.limits.n is not wanted")]
 
 
 def test_secrets_are_not_shown() -> None:

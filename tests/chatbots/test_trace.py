@@ -162,7 +162,7 @@ async def test_self_play_has_each_replys_own_steps_and_prompts_have_none() -> No
         bot = server.bot()
         contexts = [Conversation.from_texts(["a"], id="a"), Conversation.from_texts(["b"], id="b")]
         replies = await asyncio.to_thread(reply, bot, contexts)
-        assert [one.trace for one in replies] == [(TraceStep(kind="reasoning", text="secret plan"),)] * 2
+        assert [reply.trace for reply in replies] == [(TraceStep(kind="reasoning", text="secret plan"),)] * 2
         context = contexts[0].with_turn("bot", "Hello.", trace=replies[0].trace).with_turn("human", "more")
         assert [one.text for one in await asyncio.to_thread(reply, bot, [context])] == ["Hello."]
     assert "secret plan" not in json.dumps(server.requests)

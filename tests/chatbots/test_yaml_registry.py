@@ -263,14 +263,14 @@ def test_every_entry_makes_a_bot_that_downloads_only_because_it_was_asked_for(tm
         assert model.download_mb > 100
         assert "allow_download" not in model.params
     path.write_text("".join(model.snippet for model in remote_list()))
-    made = configured_bots.load(path)
-    assert [bot.name for bot in made] == [model.id for model in remote_list()]
-    for bot, model in zip(made, remote_list(), strict=True):
+    result = configured_bots.load(path)
+    assert [bot.name for bot in result] == [model.id for model in remote_list()]
+    for bot, model in zip(result, remote_list(), strict=True):
         assert isinstance(bot, TransformersBot)
         assert (bot.options.model, bot.title, bot.options.allow_download) == (model.model, model.name, True)
         for name, value in model.params.items():
             assert getattr(bot.options, name) == value
-    assert {"dialogpt-small", "dialogpt-medium", "blenderbot-400m", "persona-gpt"} < {bot.name for bot in made}
+    assert {"dialogpt-small", "dialogpt-medium", "blenderbot-400m", "persona-gpt"} < {bot.name for bot in result}
 
 
 def test_mistakes_of_the_catalogue_are_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

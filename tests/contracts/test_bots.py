@@ -48,8 +48,8 @@ def _own_cache(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @pytest.fixture(scope="module", params=NAMES)
 def bot(request: pytest.FixtureRequest) -> Bot:
-    found = bot_get(request.param)
-    reason = found.unavailable_reason()
+    result = bot_get(request.param)
+    reason = result.unavailable_reason()
     if reason is not None:
         pytest.skip(f"{request.param} is not available here: {reason}")
     return bot_load(request.param)

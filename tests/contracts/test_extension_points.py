@@ -32,7 +32,7 @@ def test_every_registry_has_its_extension_point() -> None:
         and ast.unparse(node.annotation).startswith("Registry[")
     ]
     assert len(registries) == len(POINTS)
-    assert {id(one) for one in registries} == {id(one.registry) for one in POINTS}
+    assert {id(registry) for registry in registries} == {id(point.registry) for point in POINTS}
 
 
 def test_its_folder_is_searched(point: ExtensionPoint) -> None:

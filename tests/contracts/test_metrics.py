@@ -79,15 +79,15 @@ def published(tmp_path_factory):
 @pytest.fixture
 def metric(name, tiny_model, published):
     # A language model of 135 million weights would read the same odd texts for minutes.
-    found = METRICS[name]
-    if isinstance(found, ReplyPmi | FedQualities):
-        found = type(found)(model=str(tiny_model))
+    result = METRICS[name]
+    if isinstance(result, ReplyPmi | FedQualities):
+        result = type(result)(model=str(tiny_model))
     elif name in published:
-        found = type(found)(**published[name])
-    reason = found.unavailable_reason()
+        result = type(result)(**published[name])
+    reason = result.unavailable_reason()
     if reason is not None:
         pytest.skip(reason)
-    return found
+    return result
 
 
 def check_table(metric, table, conversations):
@@ -101,10 +101,10 @@ def check_table(metric, table, conversations):
         values = frame.to_numpy(dtype=float)
         assert not np.isinf(values).any()
         for column in (c for c in metric.columns if c.level == level):
-            found = frame[column.name].dropna()
+            result = frame[column.name].dropna()
             low, high = column.range
-            assert low is None or (found >= low - 1e-9).all(), column.name
-            assert high is None or (found <= high + 1e-9).all(), column.name
+            assert low is None or (result >= low - 1e-9).all(), column.name
+            assert high is None or (result <= high + 1e-9).all(), column.name
             if frame[column.name].isna().any():
                 assert table.reasons[column.name].strip(), column.name
 

@@ -165,8 +165,10 @@ def test_texts_of_a_researcher_find_their_own_direction(protocol: str, staff: Cl
     ]
     scale = protocols.get(protocol).scale
     asked = [
-        {**one, "low": int(scale[0]), "high": int(scale[1]), "labels": {}} if scale and one["kind"] == "scale" else one
-        for one in OWN_QUESTIONS
+        {**own_question, "low": int(scale[0]), "high": int(scale[1]), "labels": {}}
+        if scale and own_question["kind"] == "scale"
+        else own_question
+        for own_question in OWN_QUESTIONS
     ]
     study = make_study(
         protocol=protocol,
@@ -189,9 +191,9 @@ def test_texts_of_a_researcher_find_their_own_direction(protocol: str, staff: Cl
     for step in protocols.get(protocol).steps:
         if step.name in SHARED_STEPS and not is_asked_all:
             continue
-        found = OwnTexts(staff.get(f"/preview/{study.key}/{step.name}/").content.decode())
-        assert not found.wrong, f"{step.name}: {found.wrong}"
-        seen |= set(found.right)
+        texts = OwnTexts(staff.get(f"/preview/{study.key}/{step.name}/").content.decode())
+        assert not texts.wrong, f"{step.name}: {texts.wrong}"
+        seen |= set(texts.right)
     expected = {
         line
         for name, text in OWN_WORDS.items()

@@ -69,8 +69,8 @@ def mark_everything(study: Study) -> None:
         item.key = f"{MARK}-{item.key}"[:60]
         item.context = [f"{MARK} {text}" for text in item.context]
         item.responses = [
-            {**one, "model": f"{MARK}-{one.get('model', '')}", "text": f"{MARK} {one['text']}"}
-            for one in item.responses
+            {**response, "model": f"{MARK}-{response.get('model', '')}", "text": f"{MARK} {response['text']}"}
+            for response in item.responses
         ]
         item.save(update_fields=["key", "context", "responses"])
     for version in BotVersion.objects.filter(conversations__study=study).distinct():

@@ -62,7 +62,7 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
     client = Client()
     client.force_login(user)
     if not synthetic:  # of scripted people alone the list says nothing
-        row = next(one for one in study_rows(Study.objects.all()) if one.study == study)
+        row = next(study_row for study_row in study_rows(Study.objects.all()) if study_row.study == study)
         each = 1 if name not in ("chat", "marked_chat", "arena", "picks", "survey") else None
         assert row.n_completed >= n_people, name
         assert each is None or row.n_completed == n_people, name
@@ -90,7 +90,7 @@ def pages_agree(study: Study, n_people: int, **query: str) -> None:
         assert f"{n_judgements} judgements of" in read(client, study, "study_results", **query)
     if get_protocol(study).judges_items:
         assert "do not chat" in read(client, study, "study_conversations", **query)
-    assert "cannot give participants a chatbot" not in " ".join(one.rest for one in action_items())
+    assert "cannot give participants a chatbot" not in " ".join(action_item.rest for action_item in action_items())
 
 
 def people_made_real(study: Study) -> None:
@@ -107,8 +107,8 @@ def opens_on_its_own_results(study: Study) -> None:
     client = Client()
     client.force_login(user)
     if study.protocol == "choose":
-        shown = read(client, study, "study_why", synthetic="1", part="items")
-        assert "weight" in shown.lower()
+        text = read(client, study, "study_why", synthetic="1", part="items")
+        assert "weight" in text.lower()
 
 
 ON_SERVERS = {

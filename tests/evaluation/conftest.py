@@ -11,12 +11,12 @@ from chatbots.encoders.sentence import LocalSentenceEncoder
 @pytest.fixture
 def encoded_texts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the texts that sentence encoders are given during the test, in order."""
-    found: list[str] = []
+    results: list[str] = []
     real = LocalSentenceEncoder.encode
 
     def encode(self: LocalSentenceEncoder, texts: Sequence[str]) -> np.ndarray:
-        found.extend(texts)
+        results.extend(texts)
         return real(self, texts)
 
     monkeypatch.setattr(LocalSentenceEncoder, "encode", encode)
-    return found
+    return results

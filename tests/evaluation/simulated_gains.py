@@ -80,19 +80,19 @@ def _gain_of(replies: int, ours: float, theirs: float, points: bool) -> dict[str
     many = Judged(MANY // replies, replies, 1, False, ours, theirs, points)
     x, other, y, _contexts, _cells = _replies(np.random.default_rng(0), many)
     few = np.arange(len(x)) % 50  # the interval of these is not asked for
-    found: PairedComparison = compare_paired(x, other, y, few.astype(str).astype(object), [("s", "m")] * len(x), "")
-    return {name: one.gain for name, one in found.gains.items()}
+    result: PairedComparison = compare_paired(x, other, y, few.astype(str).astype(object), [("s", "m")] * len(x), "")
+    return {name: gain.gain for name, gain in result.gains.items()}
 
 
 def paired(design: Judged, n_studies: int, seed: int = 0) -> dict[str, Held]:
     """Return by coefficient how often the interval of the gain of one metric over another held."""
     rng = np.random.default_rng(seed)
     true = _gain_of(design.replies, design.ours, design.theirs, design.points)
-    found = {name: Held() for name in true}
+    results = {name: Held() for name in true}
     for _ in range(n_studies):
-        for name, one in compare_paired(*_replies(rng, design), "theirs").gains.items():
-            found[name].add(true[name], one.low, one.high)
-    return found
+        for name, gain in compare_paired(*_replies(rng, design), "theirs").gains.items():
+            results[name].add(true[name], gain.low, gain.high)
+    return results
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def combined(design: Combined, n_studies: int, seed: int = 0) -> Held:
     """Return how often the interval of a combined metric's gain held the mean gain over all of these studies."""
     rng = np.random.default_rng(seed)
     gains = [combine_sets(list(_sets(rng, design))).gains["pearson"] for _ in range(n_studies)]
-    true, found = float(np.mean([gain.value for gain in gains])), Held()
+    true, result = float(np.mean([gain.value for gain in gains])), Held()
     for gain in gains:
-        found.add(true, gain.low, gain.high)
-    return found
+        result.add(true, gain.low, gain.high)
+    return result

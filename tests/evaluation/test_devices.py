@@ -12,8 +12,8 @@ TALK = [Conversation.from_texts(["Hello.", "Hi, how are you?", "I am sad.", "Why
 @pytest.mark.gpu
 def test_metrics_on_a_gpu_are_those_of_the_cpu() -> None:
     here = ["sentiment", "semantic_similarity", "self_similarity"]
-    there = compute_all(TALK, here, shared=TextCache("cuda"))
+    result = compute_all(TALK, here, shared=TextCache("cuda"))
     for name, table in compute_all(TALK, here).items():
         assert table.conversations.to_numpy() == pytest.approx(
-            there[name].conversations.to_numpy(), abs=1e-3, nan_ok=True
+            result[name].conversations.to_numpy(), abs=1e-3, nan_ok=True
         )

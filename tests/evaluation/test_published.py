@@ -196,27 +196,33 @@ def test_a_complete_cell_must_come_out_as_printed_and_a_part_near_it(
     ]
     file = tmp_path / "judged.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    one = judge(file, [metric])[metric].to_json()
+    document = judge(file, [metric])[metric].to_json()
     x = [by_hand(row["response"], row["reference"]) for row in rows]  # type: ignore[operator]
     y = [row["ratings"][0]["coherence"] for row in rows]  # type: ignore[index]
     values = {"pearson": stats.pearsonr(x, y)[0], "spearman": stats.spearmanr(x, y)[0]}
     [row] = [
-        one
-        for one in published_rows()
-        if one.set == "grade/convai2" and one.metric == "BLEU-4" and one.source.title.startswith("Yeh")
+        published_row
+        for published_row in published_rows()
+        if published_row.set == "grade/convai2"
+        and published_row.metric == "BLEU-4"
+        and published_row.source.title.startswith("Yeh")
     ]
     printed = replace(row, n=30, values={how: round(float(r), 3) for how, r in values.items()})
-    found = exactness(one, printed)
-    assert not found.is_off
-    assert found.told == "yes"
-    off = exactness(one, replace(printed, values={**printed.values, "spearman": printed.values["spearman"] + 0.002}))
+    result = exactness(document, printed)
+    assert not result.is_off
+    assert result.told == "yes"
+    off = exactness(
+        document, replace(printed, values={**printed.values, "spearman": printed.values["spearman"] + 0.002})
+    )
     assert off.is_off
-    part = exactness(one, replace(printed, n=31))
+    part = exactness(document, replace(printed, n=31))
     assert (part.is_off, part.told) == (False, "30 of 31, yes")
-    far = exactness(one, replace(printed, n=31, values={how: value + 0.5 for how, value in printed.values.items()}))
+    far = exactness(
+        document, replace(printed, n=31, values={how: value + 0.5 for how, value in printed.values.items()})
+    )
     assert far.is_off
-    assert exactness(one, replace(printed, is_same=False)) is None
-    assert exactness(one, None) is None
+    assert exactness(document, replace(printed, is_same=False)) is None
+    assert exactness(document, None) is None
 
 
 def test_the_release_is_validated_under_the_name_of_its_published_rows(tmp_path: Path) -> None:
@@ -275,13 +281,13 @@ def folder(tmp_path):
 
 def means(rows, value):
     """Return Pearson's and Spearman's coefficient of every cell that counts, in a loop."""
-    found = []
+    results = []
     for source in SETS:
         for model in trainings.SYSTEMS:
             here = [row for row in rows if (row["source"], row["model"]) == (f"grade/{source}", model)]  # fmt: skip
             x, y = [value(row) for row in here], [row["ratings"][0]["coherence"] for row in here]
-            found += [stats.pearsonr(x, y)[0], stats.spearmanr(x, y)[0]]
-    return found
+            results += [stats.pearsonr(x, y)[0], stats.spearmanr(x, y)[0]]
+    return results
 
 
 def test_the_mean_of_twelve_and_the_gain_are_those_of_a_loop(folder, monkeypatch, capsys):
@@ -294,7 +300,7 @@ def test_the_mean_of_twelve_and_the_gain_are_those_of_a_loop(folder, monkeypatch
     assert "54 replies of 6 cells" in printed
     both, alone, gain = printed.splitlines()[1:4]
     spread = re.search(r"mean (\S+) ± (\S+) \((\S+), (\S+)\)", both)
-    first, second = (float(one) for one in spread.groups()[2:])
+    first, second = (float(group) for group in spread.groups()[2:])
     assert first == pytest.approx(np.mean(of_words), abs=6e-4)
     assert float(spread[1]) == pytest.approx((first + second) / 2, abs=1e-3)
     assert float(re.search(r"mean (\S+)$", alone)[1]) == pytest.approx(first, abs=1e-3)

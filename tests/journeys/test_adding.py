@@ -96,9 +96,9 @@ print(job.pk, job.state, job.n_done)
             "csrfmiddlewaretoken": browser.cookies["csrftoken"],
             "next": page,
         }
-        shown = browser.post("/admin/login/", data=entered, headers={"Referer": extended.url})
-        assert shown.url.path == page
-        html = unescape(shown.text)
+        response = browser.post("/admin/login/", data=entered, headers={"Referer": extended.url})
+        assert response.url.path == page
+        html = unescape(response.text)
         assert "Counting" in html
         assert '"one": 3' in html
         # What else the plug-in adds is offered to staff: its bot, its table and its format.

@@ -104,8 +104,8 @@ def test_the_metric_of_single_replies_scores(folder: Path) -> None:
     ]
     try:
         exec(compile(code, "docs/reference/metrics.md", "exec"), {"__name__": "documented_metric"})
-        found = confab.judge(folder / "judged_replies.jsonl.gz", ["overlap"])
+        result = confab.judge(folder / "judged_replies.jsonl.gz", ["overlap"])
     finally:
         metrics.discard("overlap")
     # One, two and three of three words, then three of four and of five.
-    assert found["overlap"].scores["overlap"][:5] == pytest.approx([1 / 3, 2 / 3, 1, 3 / 4, 3 / 5])
+    assert result["overlap"].scores["overlap"][:5] == pytest.approx([1 / 3, 2 / 3, 1, 3 / 4, 3 / 5])

@@ -28,12 +28,12 @@ HERE = "tests/journeys/test_make_run.py::test_make_run_serves_and_stops_everythi
 
 def living(data_dir: Path, variable: str = "CONFAB_DATA_DIR") -> list[psutil.Process]:
     """Return every process that was started with this folder in the variable, wherever it is in the tree."""
-    found = []
+    results = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
             if process.environ().get(variable) == str(data_dir):
-                found.append(process)
-    return found
+                results.append(process)
+    return results
 
 
 def wait_for(condition, what: str, timeout_s: float) -> None:
@@ -96,9 +96,9 @@ def test_make_run_serves_and_stops_everything(tmp_path: Path, vector_cache: Path
         page = urllib.request.urlopen(f"http://127.0.0.1:{port}/s/demo/", timeout=600)
         assert page.status == 200
         assert b"Changed since" in page.read()
-        said = (tmp_path / "make.log").read_text()
-        assert f"http://127.0.0.1:{port}/s/demo/" in said
-        assert "admin / " in said
+        text = (tmp_path / "make.log").read_text()
+        assert f"http://127.0.0.1:{port}/s/demo/" in text
+        assert "admin / " in text
         make.send_signal(signal.SIGTERM)
         make.wait(timeout=600)
         wait_for(lambda: not living(tmp_path), "stopping every process", 600)

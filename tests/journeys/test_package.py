@@ -42,17 +42,17 @@ def canonical(name: str) -> str:
 def pins() -> dict[str, tuple[str, bool]]:
     """Return each pinned package with its version and whether the code imports it or another package needs it."""
     direct, _, needed = (ROOT / "requirements.txt").read_text().partition("# what the above need")
-    found = {}
+    results = {}
     for text, is_direct in ((direct, True), (needed, False)):
         for name, version in re.findall(r"^([\w.-]+)(?:\[\w+\])?==(\S+)", text, flags=re.MULTILINE):
-            found[canonical(name)] = (version, is_direct)
-    return found
+            results[canonical(name)] = (version, is_direct)
+    return results
 
 
 def ranges() -> dict[str, Requirement]:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    wanted = [Requirement(text) for text in project["dependencies"]]
-    return {canonical(wish.name): wish for wish in wanted}
+    expected = [Requirement(text) for text in project["dependencies"]]
+    return {canonical(wish.name): wish for wish in expected}
 
 
 def test_what_is_pinned_as_asked_for_is_a_dependency_of_the_package() -> None:
@@ -123,13 +123,13 @@ def environment(**extra: str) -> dict[str, str]:
 def test_the_wheel_is_whole_and_below_its_size(wheel: Path) -> None:
     assert wheel.stat().st_size < MOST_BYTES
     held = set(zipfile.ZipFile(wheel).namelist())
-    wanted = {
+    expected = {
         str(file.relative_to(ROOT))
         for package in ("chatbots", "evaluation", "webapp")
         for file in (ROOT / package).rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
-    assert wanted - held == set()
+    assert expected - held == set()
     assert {name.split("/")[0] for name in held if ".dist-info" not in name} == {
         *("chatbots", "evaluation", "webapp", "confab.py")
     }
@@ -150,10 +150,10 @@ def test_the_notebook_needs_no_django_settings(installed: Path, tmp_path: Path) 
 @pytest.mark.slow
 def test_the_installed_command_migrates_and_serves(installed: Path, tmp_path: Path, vector_cache: Path) -> None:
     confab = installed / "confab"
-    said = subprocess.run(
+    stdout = subprocess.run(
         [confab, "--version"], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
     ).stdout
-    assert re.fullmatch(rf"Confab {re.escape(VERSION)} \(commit [0-9a-f]{{12}}(-dirty)?\)\n", said)
+    assert re.fullmatch(rf"Confab {re.escape(VERSION)} \(commit [0-9a-f]{{12}}(-dirty)?\)\n", stdout)
     assert list(tmp_path.iterdir()) == []
 
     data = tmp_path / "confab-data"

@@ -21,8 +21,8 @@ def server(tmp_path: Path, vector_cache: Path) -> Iterator[ConfabServer]:
 
 def addresses(page: str) -> list[str]:
     """Return every address on a page that leads to this host."""
-    found = re.findall(r'(?:href|src|action|data-ws|data-rate|data-live|data-try)="(/[^"]*)"', page)
-    return [address for address in found if not address.startswith("//")]
+    matches = re.findall(r'(?:href|src|action|data-ws|data-rate|data-live|data-try)="(/[^"]*)"', page)
+    return [address for address in matches if not address.startswith("//")]
 
 
 async def test_everything_lies_below_the_prefix(server: ConfabServer) -> None:

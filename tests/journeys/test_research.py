@@ -124,9 +124,9 @@ def evaluated_by_the_documented_job(
     assert Path("ratings.csv").stat().st_size
     with pytest.raises(SystemExit) as ended:
         exec(compile(job.replace("conversations=30", "conversations=4"), "docs/reference/api.md", "exec"), {})
-    said = capsys.readouterr().out
-    predicted, low, high = map(float, re.findall(r"-?\d+\.\d\d", said))
-    assert low <= predicted <= high, said
+    out = capsys.readouterr().out
+    predicted, low, high = map(float, re.findall(r"-?\d+\.\d\d", out))
+    assert low <= predicted <= high, out
     assert bool(ended.value.code) == (low < 4)
     server.kill("web")
 
@@ -223,12 +223,12 @@ def test_items_are_imported_and_judged_in_a_rehearsal(test_bots_server: ConfabSe
     )
     played = answer(server, "rehearse", "--study", "items", "--people", "5")
     assert (played["done"], played["pages"], played["failed"]) == (5, 15, [])
-    found = server.shell(
+    result = server.shell(
         "from webapp.studies.models import Task; from webapp.ratings.models import Rating; "
         "print(Task.objects.filter(kind='judge', state='completed').count(), "
         "Rating.objects.filter(item__isnull=False).count())"
     )
-    assert found.split() == ["5", "15"]
+    assert result.split() == ["5", "15"]
 
 
 def test_replies_to_contexts_of_self_play_are_compared_in_a_rehearsal(test_bots_server: ConfabServer) -> None:
@@ -256,12 +256,12 @@ def test_replies_to_contexts_of_self_play_are_compared_in_a_rehearsal(test_bots_
     )
     played = answer(server, "rehearse", "--study", "pairs", "--people", "3", "--url", server.url)
     assert (played["done"], played["pages"], played["failed"]) == (3, 15, [])
-    found = server.shell(
+    result = server.shell(
         "from webapp.ratings.models import Rating; from webapp.studies.models import Slot; "
         "print(Rating.objects.filter(item__study__key='pairs').count(), "
         "Slot.objects.filter(item__study__key='pairs', is_flipped=True).count() > 0)"
     )
-    assert found.split() == ["12", "True"]
+    assert result.split() == ["12", "True"]
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,9 @@ NEVER_S = 600
 
 def production_command(port: int) -> list[str]:
     """Return the Dockerfile's command on this machine, with less grace."""
-    found = re.search(r"^CMD (\[.*?\])", (ROOT / "Dockerfile").read_text(), re.M | re.S)
-    assert found
-    command = json.loads(found[1].replace("\\\n", ""))
+    match = re.search(r"^CMD (\[.*?\])", (ROOT / "Dockerfile").read_text(), re.M | re.S)
+    assert match
+    command = json.loads(match[1].replace("\\\n", ""))
     for option, value in (
         ("--host", "127.0.0.1"),
         ("--port", str(port)),

@@ -169,7 +169,7 @@ class Page:
 
     def form(self, ending: str) -> Form | None:
         """Return the first form that is sent to such an address; None if the page has none."""
-        return next((one for one in self.forms if urlsplit(one.action).path.endswith(ending)), None)
+        return next((form for form in self.forms if urlsplit(form.action).path.endswith(ending)), None)
 
 
 class Browser:

@@ -90,17 +90,17 @@ VISIT_PARAMETERS = ("SESSION_ID", "assignmentId", "sid")
 
 def study_open(protocol: str, platform: str, settings: Mapping[str, Any]) -> Study:
     """Open the protocol's example, with short tasks and every step before and beside them."""
-    found = protocols.get(protocol)
+    result = protocols.get(protocol)
     study = study_import(file=study_example(protocol), opens=False).study
     if get_protocol(study).judges_conversations:
         records_store(study=study, records=conversations_sample())
     # Nothing but the labels is asked in a chat that is marked while it goes on.
-    after = [] if settings.get("marked_when") == "during" else AFTER[found.has_one_item :]
+    after = [] if settings.get("marked_when") == "during" else AFTER[result.has_one_item :]
     short: dict[str, Any] = {"questions": QUESTIONS, "quiz_questions": QUIZ, "after": [*study.values.after, *after]}
-    if found.gives == "bots":
+    if result.gives == "bots":
         short |= {"chat_checks": [IN_CHAT], "bots": ["eliza", "parrot", "generic", "retrieval"]}
     short |= {
-        name: SHORT[name] for section in found.settings for name in SECTIONS[section].model_fields if name in SHORT
+        name: SHORT[name] for section in result.settings for name in SECTIONS[section].model_fields if name in SHORT
     }
     return study_edit(study=study, state=Study.State.COLLECTING, **{**short, **LINKS[platform][0], **settings})
 
@@ -148,7 +148,7 @@ class Heard:
 
     def last(self, *types: str) -> Frame | None:
         """Return the last frame of one of these types; None if none was heard."""
-        return next((one for one in reversed(self.frames) if one["type"] in types), None)
+        return next((frame for frame in reversed(self.frames) if frame["type"] in types), None)
 
     @property
     def can_rate(self) -> bool:
@@ -233,16 +233,16 @@ def filled(form: Form, pick: int, *, wrong: bool = False) -> Answers:
         pick: number of the chosen option of each row, around its end.
         wrong: miss everything that has a right answer.
     """
-    found: dict[str, str | list[str]] = dict.fromkeys(form.texts, "because it is kind")
-    found |= {name: values[pick % len(values)] for name, values in form.radios.items()}
+    result: dict[str, str | list[str]] = dict.fromkeys(form.texts, "because it is kind")
+    result |= {name: values[pick % len(values)] for name, values in form.radios.items()}
     if "worst" in form.radios:  # not the best one
-        found["worst"] = form.radios["worst"][(pick + 1) % 4]
-    found |= {name: values[:1] for name, values in form.boxes.items()}
-    found |= form.numbers
+        result["worst"] = form.radios["worst"][(pick + 1) % 4]
+    result |= {name: values[:1] for name, values in form.boxes.items()}
+    result |= form.numbers
     if exactly := int(form.hidden.get("_exactly", 0)):
-        found |= {name: values[:exactly] for name, values in form.boxes.items()}
+        result |= {name: values[:exactly] for name, values in form.boxes.items()}
     for name, right in RIGHT.items():
         options = form.radios.get(name) or ([right, "no"] if name in form.texts else [])
         if right in options:
-            found[name] = next(one for one in options if one != right) if wrong else right
-    return found
+            result[name] = next(option for option in options if option != right) if wrong else right
+    return result

@@ -50,8 +50,8 @@ class Installation:
         """Return the file of a protocol's example."""
         file = self.server.data_dir / f"{protocol}.yaml"
         self.server.manage("study_example", protocol, "--output", str(file))
-        found: dict[str, Any] = yaml.safe_load(file.read_text())
-        return found
+        result: dict[str, Any] = yaml.safe_load(file.read_text())
+        return result
 
     def _talks_make(self) -> None:
         """Store a study of rated conversations under the key `talks`."""
@@ -94,8 +94,8 @@ def installation_start(folder: Path, vector_cache: Path) -> Generator[Installati
     """Run a server until the fixture that asks for it ends."""
     servers = start_confab(folder, vector_cache, ENV, with_demo=False)
     try:
-        made = Installation(next(servers))
-        yield made
-        made.api.close()
+        installation = Installation(next(servers))
+        yield installation
+        installation.api.close()
     finally:
         servers.close()

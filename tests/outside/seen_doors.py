@@ -16,13 +16,13 @@ pytestmark = pytest.mark.usefixtures("ids_by_seed_again")
 
 
 def routes(patterns: list[Any], prefix: str = "", name: str = "") -> Iterator[tuple[str, str, Any]]:
-    for one in patterns:
-        path = prefix + str(one.pattern)
-        if isinstance(one, URLResolver):
-            below = f"{name}{one.namespace}:" if one.namespace else name
-            yield from routes(one.url_patterns, path, below)
-        elif isinstance(one, URLPattern):
-            yield path, f"{name}{one.name or ''}", one.callback
+    for pattern in patterns:
+        path = prefix + str(pattern.pattern)
+        if isinstance(pattern, URLResolver):
+            below = f"{name}{pattern.namespace}:" if pattern.namespace else name
+            yield from routes(pattern.url_patterns, path, below)
+        elif isinstance(pattern, URLPattern):
+            yield path, f"{name}{pattern.name or ''}", pattern.callback
 
 
 def rights_of(view: Any) -> str:
@@ -33,12 +33,12 @@ def rights_of(view: Any) -> str:
 
 
 def test_every_route_with_its_name_and_rights() -> None:
-    found = [
+    results = [
         f"/{path}  {name}  {rights_of(view)}".rstrip()
         for path, name, view in routes(get_resolver().url_patterns)
         if not path.startswith("admin/")
     ]
-    compare("routes.txt", "\n".join(sorted(found)))
+    compare("routes.txt", "\n".join(sorted(results)))
 
 
 @pytest.mark.django_db
@@ -83,11 +83,11 @@ def test_the_columns_and_constraints_of_every_table() -> None:
                 target = field.remote_field.model._meta.db_table
                 parts.append(f"to {target}, on delete {field.remote_field.on_delete.__name__}")
             rows.add(f"{table}.{field.column}: {', '.join(parts)}")
-        for one in model._meta.constraints:
-            _path, arguments, values = one.deconstruct()
+        for constraint in model._meta.constraints:
+            _path, arguments, values = constraint.deconstruct()
             values.pop("name", None)
             meant = ", ".join(f"{key} {value}" for key, value in sorted(values.items()))
-            rows.add(f"{table} {type(one).__name__}: {', '.join(map(str, arguments))}{meant}")
+            rows.add(f"{table} {type(constraint).__name__}: {', '.join(map(str, arguments))}{meant}")
     compare("constraints.txt", "\n".join(sorted(rows)))
 
 

@@ -55,8 +55,8 @@ def test_exported_tables(studies: tuple[str, ...], tmp_path: Path, key: str) -> 
 
 @pytest.mark.parametrize("key", ["chats", "pairs"])
 def test_results_of_a_report(studies: tuple[str, ...], capsys: pytest.CaptureFixture[str], key: str) -> None:
-    found = document(command(capsys, "report", "--study", key, "--json"))
-    compare(f"results/report-{key}.json", as_text(found))
+    result = document(command(capsys, "report", "--study", key, "--json"))
+    compare(f"results/report-{key}.json", as_text(result))
 
 
 @pytest.mark.parametrize("intercept", ["common", "fold"])
@@ -65,8 +65,8 @@ def test_fits_of_the_hybrid_metric(
     studies: tuple[str, ...], capsys: pytest.CaptureFixture[str], preset: str, intercept: str
 ) -> None:
     words = ("fit_hybrid", "--study", "chats", "--preset", preset, "--intercept", intercept, "--json")
-    found = document(command(capsys, *words))
-    compare(f"results/fit-{preset.replace('@', '-')}-{intercept}.json", as_text(found))
+    result = document(command(capsys, *words))
+    compare(f"results/fit-{preset.replace('@', '-')}-{intercept}.json", as_text(result))
 
 
 def test_metrics_of_three_conversations(db: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

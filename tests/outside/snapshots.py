@@ -114,9 +114,9 @@ def compare(name: str, seen: str) -> None:
         file.write_text(seen, encoding="utf-8")
         return
     assert file.exists(), f"there is no snapshot {name}; SNAPSHOTS=write makes it"
-    kept = file.read_text(encoding="utf-8")
-    if seen != kept and not (name.startswith("results/") and same_numbers(kept, seen)):
-        lines = difflib.unified_diff(kept.splitlines(), seen.splitlines(), "stored", "seen", lineterm="", n=1)
+    text = file.read_text(encoding="utf-8")
+    if seen != text and not (name.startswith("results/") and same_numbers(text, seen)):
+        lines = difflib.unified_diff(text.splitlines(), seen.splitlines(), "stored", "seen", lineterm="", n=1)
         raise AssertionError(f"{name} has changed:\n" + "\n".join(list(lines)[:120]))
 
 

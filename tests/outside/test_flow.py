@@ -115,7 +115,7 @@ class ParticipantMachine(RuleBasedStateMachine):
 
     def open(self, ending: str) -> bool:
         """Follow the page's link to such an address; False if it has none."""
-        link = next((one for one in self.page.links if ending in one), None)
+        link = next((link for link in self.page.links if ending in link), None)
         if link is not None:
             self.show(self.browser.open(link))
         return link is not None
@@ -274,7 +274,7 @@ class ParticipantMachine(RuleBasedStateMachine):
 
     def choose_a_language(self, pick: int) -> None:
         """Follow a link of the first page to another language, if it has any."""
-        if links := [one for one in self.page.links if "lang=" in one]:
+        if links := [link for link in self.page.links if "lang=" in link]:
             self.show(self.browser.open(links[pick % len(links)]))
 
     def send_an_image(self, pick: int) -> bool:
@@ -375,10 +375,10 @@ class ParticipantMachine(RuleBasedStateMachine):
             return False
         self.show(self.browser.post(self.page.forms[0], {}))
         link = self.page.text.split('value="http')[1].split('"')[0]
-        there = InsideBrowser()
-        asked = there.open(f"http{link}").forms[0]
-        left, self.browser = self.browser, there
-        self.show(there.post(asked, {}))
+        browser = InsideBrowser()
+        form = browser.open(f"http{link}").forms[0]
+        left, self.browser = self.browser, browser
+        self.show(browser.post(form, {}))
         assert is_saved or self.page.place == before, (before, self.page.address)
         assert left.open(address).status == 409
         self.left.append(left)
@@ -404,7 +404,7 @@ class ParticipantMachine(RuleBasedStateMachine):
             return True
         if not self.open("/withdraw/"):
             return False
-        if pick != 1 and (asked := next((one for one in self.page.forms if "confirm" in one.boxes), None)):
+        if pick != 1 and (asked := next((form for form in self.page.forms if "confirm" in form.boxes), None)):
             self.show(self.browser.post(asked, {"confirm": "on"}))
         return True
 
@@ -486,7 +486,7 @@ class ParticipantMachine(RuleBasedStateMachine):
         if task is None:
             assert not visits
             return
-        [visit] = [one for one in visits if one.key.submission == task.submission]
+        [visit] = [visit for visit in visits if visit.key.submission == task.submission]
         theirs = Task.objects.filter(participant__in=self.participants())
         assert len(visits) == len(set(theirs.values_list("submission")))
         outcome = task.outcome or INSIDE

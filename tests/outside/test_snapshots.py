@@ -18,7 +18,7 @@ def test_an_outsider_sees_what_is_stored() -> None:
     env = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     # Snapshots are of SQLite's orders; tests of views and tables ask both databases.
     env |= {"DATABASE_URL": "", "REDIS_URL": ""}
-    seen = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "--tb=short", "--show-capture=no", *map(str, MODULES)],
         cwd=FOLDER.parents[1],
         env=env,
@@ -26,4 +26,4 @@ def test_an_outsider_sees_what_is_stored() -> None:
         text=True,
     )
     assert len(MODULES) == 3
-    assert seen.returncode == 0, seen.stdout[-6000:]
+    assert process.returncode == 0, process.stdout[-6000:]

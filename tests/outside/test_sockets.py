@@ -210,8 +210,8 @@ def test_who_may_open_a_chat_and_how_often_frames_may_come(installation: Install
     with browser.socket(chat) as socket:
         page = Transcript(socket, lines)
         page.hear("history")
-        made = browser.open(next(one for one in browser.page.links if "/elsewhere/" in one))
-        link = browser.send(made.forms[0], {}).text.split('value="http')[1].split('"')[0]
+        result = browser.open(next(link for link in browser.page.links if "/elsewhere/" in link))
+        link = browser.send(result.forms[0], {}).text.split('value="http')[1].split('"')[0]
         phone = Browser(installation.url)
         phone.send(phone.open(f"http{link}").forms[0], {})
         with phone.socket(chat) as there:

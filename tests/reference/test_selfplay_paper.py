@@ -40,9 +40,9 @@ AUTOMATIC = {  # Table 3
 )
 def test_automatic_metrics_against_mean_ratings(metric, quality, empathy):
     for dimension, expected in (("quality", quality), ("empathy", empathy)):
-        found = correlate(AUTOMATIC[metric], HUMAN[dimension], interval="fisher")
-        assert found.r == pytest.approx(expected, abs=0.0006)
-        assert found.p < 0.05  # |r| > .576 for n = 12
+        result = correlate(AUTOMATIC[metric], HUMAN[dimension], interval="fisher")
+        assert result.r == pytest.approx(expected, abs=0.0006)
+        assert result.p < 0.05  # |r| > .576 for n = 12
 
 
 def test_knowing_the_corpus_does_as_well():
@@ -53,9 +53,9 @@ def test_knowing_the_corpus_does_as_well():
 
 @pytest.mark.parametrize(("metric", "expected"), [("ppl", -0.452), ("avg", 0.502), ("ext", 0.506), ("grd", 0.516)])
 def test_within_the_corpora_little_is_left(metric, expected):
-    found = within_groups(AUTOMATIC[metric], HUMAN["quality"], CORPUS, interval="fisher")
-    assert found.r == pytest.approx(expected, abs=0.0006)
-    assert found.p > 0.05
+    result = within_groups(AUTOMATIC[metric], HUMAN["quality"], CORPUS, interval="fisher")
+    assert result.r == pytest.approx(expected, abs=0.0006)
+    assert result.p > 0.05
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,8 @@ def test_the_threshold_of_significance_for_twelve_bots():
     x = np.arange(12.0)
     noise = np.array([1, -1, -1, 1] * 3, dtype=float)  # little relation to x
     for weight in np.linspace(0.0, 60.0, 400):
-        found = correlate(x, x + weight * noise, interval="fisher")
-        assert (found.p < 0.05) == (abs(found.r) > 0.576) or abs(abs(found.r) - 0.576) < 0.0005
+        result = correlate(x, x + weight * noise, interval="fisher")
+        assert (result.p < 0.05) == (abs(result.r) > 0.576) or abs(abs(result.r) - 0.576) < 0.0005
 
 
 ONE_TURN_QUALITY = {  # Tables 4 and 6: EI against baseline, wins, losses and ties in %: Cornell, then Reddit
@@ -99,7 +99,7 @@ def test_bradley_terry_with_ties_gives_back_the_one_turn_quality(model, corpus):
     """Of two bots Davidson's model has as many parameters as there are shares: it must fit them exactly."""
     counts = np.round(np.array(ONE_TURN_QUALITY[model][corpus]) * 10).astype(int)  # thousandths
     outcomes = np.repeat([1.0, 0.0, 0.5], counts)
-    found = bradley_terry(["EI"] * counts.sum(), ["plain"] * counts.sum(), outcomes)
-    assert found.probabilities("EI", "plain") == pytest.approx(tuple(counts / counts.sum()), abs=1e-7)
-    (pair,) = found.comparisons
+    result = bradley_terry(["EI"] * counts.sum(), ["plain"] * counts.sum(), outcomes)
+    assert result.probabilities("EI", "plain") == pytest.approx(tuple(counts / counts.sum()), abs=1e-7)
+    (pair,) = result.comparisons
     assert pair.difference == pytest.approx(np.log(counts[0] / counts[1]))

@@ -40,16 +40,18 @@ def facts() -> dict[str, Any]:
     return study_facts() | {
         "pay": sorted(
             [
-                f"{one.key.participant.hex}~{one.key.submission}",
-                one.external_id,
-                LEFT if one.outcome == INSIDE else one.outcome,  # a held place ends by the clock
-                one.fault,
-                one.shown_code,
+                f"{visit.key.participant.hex}~{visit.key.submission}",
+                visit.external_id,
+                LEFT if visit.outcome == INSIDE else visit.outcome,  # a held place ends by the clock
+                visit.fault,
+                visit.shown_code,
             ]
-            for one in visits
+            for visit in visits
         ),
-        "codes": [[str(one.public_id), one.state, one.completion_code] for one in Task.objects.order_by("public_id")],
-        "turns": [[str(one.conversation_id), one.index, one.speaker, one.text] for one in turns],
+        "codes": [
+            [str(task.public_id), task.state, task.completion_code] for task in Task.objects.order_by("public_id")
+        ],
+        "turns": [[str(turn.conversation_id), turn.index, turn.speaker, turn.text] for turn in turns],
     }
 
 
@@ -67,9 +69,9 @@ def read(written: Path) -> dict[str, Any]:
     from django.test import Client
 
     before = json.loads(written.read_text())
-    found = facts()
+    result = facts()
     opened = {pk: Client().get(link, follow=True).status_code for pk, link in before["links"].items()}
-    return {"facts": found, "opened": opened, "goes_on": _goes_on()}
+    return {"facts": result, "opened": opened, "goes_on": _goes_on()}
 
 
 def _goes_on() -> dict[str, Any]:
@@ -88,7 +90,7 @@ def _goes_on() -> dict[str, Any]:
     return {
         "texts": list(due.turns.order_by("index").values_list("text", flat=True)),
         "code": code,
-        "draft": [[one.outcome, one.shown_code] for one in visits if one.external_id == "draft"],
+        "draft": [[visit.outcome, visit.shown_code] for visit in visits if visit.external_id == "draft"],
     }
 
 

@@ -29,5 +29,5 @@ def told_by(module: str, *args: Path | str, env: dict[str, str]) -> dict[str, An
     command = [sys.executable, "-m", module, *map(str, args)]
     done = subprocess.run(command, cwd=ROOT, env=env, text=True, capture_output=True)
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document

@@ -33,7 +33,7 @@ def tables_write(folder: Path) -> None:
 def facts() -> dict[str, Any]:
     """Return facts: chats under way, who may go on, what people find at their addresses, rights, runs and fits."""
     people = list(Participant.objects.exclude(platform="import").order_by("created_at", "pk"))
-    refusals = {str(one.pk): study_refusal(one.study, one) for one in people}
+    refusals = {str(person.pk): study_refusal(person.study, person) for person in people}
     chats = Conversation.objects.filter(source=Conversation.Source.CHAT).order_by("pk")
     users = get_user_model().objects.order_by("username")
     return {
@@ -49,9 +49,9 @@ def facts() -> dict[str, Any]:
 def _pages(conversation_id: UUID, participant: Participant) -> dict[str, list[Any]]:
     """Return the status, and where it leads, of each page that somebody passes."""
     token = participant_token(participant)
-    found = {}
+    results = {}
     for page in ("", "rate/", "done/"):
         answer = Client().get(f"/chat/{conversation_id}/{page}", {"t": token})
         leads_to = answer.headers.get("Location", "").partition("?")[0]
-        found[page.strip("/") or "chat"] = [answer.status_code, leads_to]
-    return found
+        results[page.strip("/") or "chat"] = [answer.status_code, leads_to]
+    return results

@@ -98,13 +98,13 @@ def _people() -> None:
     # Withdrawn, left for another visit, and left and then withdrawn.
     services.conversation_withdraw(conversation=make_conversation(study, n_exchanges=2, **prolific("gone")))
     for name in ("left", "left-gone"):
-        left = make_conversation(study, n_exchanges=1, **prolific(name))
+        conversation = make_conversation(study, n_exchanges=1, **prolific(name))
         idle_since = timezone.now() - timedelta(days=1)
-        Task.objects.filter(pk=left.task.pk).update(updated_at=idle_since)
-        left.turns.update(created_at=idle_since)
-        task_start.chat_elsewhere_close(participant=left.participant, submission=f"{name}-2")
+        Task.objects.filter(pk=conversation.task.pk).update(updated_at=idle_since)
+        conversation.turns.update(created_at=idle_since)
+        task_start.chat_elsewhere_close(participant=conversation.participant, submission=f"{name}-2")
         if name == "left-gone":
-            services.conversation_withdraw(conversation=left)
+            services.conversation_withdraw(conversation=conversation)
     # A rehearsal; somebody who declined.
     scripted = make_conversation(study, n_exchanges=3, entry_nonce="script", is_synthetic=True)
     make_rating(scripted)
@@ -144,11 +144,11 @@ def _imported() -> None:
                 bot = number % 3
                 turns = []
                 for _ in range(3):
-                    said = " ".join(rng.choices(WORDS, k=rng.randint(3, 8)))
+                    text = " ".join(rng.choices(WORDS, k=rng.randint(3, 8)))
                     mark = "?" if rng.random() < bot / 3 else "."
                     reply = " ".join(rng.choices(WORDS, k=rng.randint(2, 8))) + mark
                     vote = rng.choice([-1, 0, 1])
-                    turns.append({"speaker": "human", "text": said})
+                    turns.append({"speaker": "human", "text": text})
                     turns.append({"speaker": "bot", "text": reply, "vote": vote})
                 ratings = [{"rater": f"w{number % 8}", "quality": 1 + bot + rng.choice([0, 1, 2])}]
                 if number == 0:

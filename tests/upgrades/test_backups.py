@@ -31,8 +31,8 @@ def test_a_backup_of_an_earlier_version_is_restored_and_goes_on(archive: Path, t
             [sys.executable, "manage.py", *args, "--json"], cwd=ROOT, env=env, text=True, capture_output=True
         )
         assert done.returncode == 0, done.stderr
-        found: dict[str, object] = json.loads(done.stdout)
-        return found
+        result: dict[str, object] = json.loads(done.stdout)
+        return result
 
     restored = command("restore", str(archive))
     assert restored["same_key"] is True
@@ -42,13 +42,13 @@ def test_a_backup_of_an_earlier_version_is_restored_and_goes_on(archive: Path, t
     assert upgraded["migrations"] == restored["migrations_missing"]
 
     before = json.loads(archive.with_suffix(".json").read_text())
-    found = told_by("tests.upgrades.backup", "read", archive.with_suffix(".json"), env=env)
-    for name, fact in found["facts"].items():
+    result = told_by("tests.upgrades.backup", "read", archive.with_suffix(".json"), env=env)
+    for name, fact in result["facts"].items():
         assert fact == before[name], name
     assert len(before["pay"]) > 10
     assert {outcome for _, _, outcome, *_ in before["pay"]} >= {"rated", "bot_failed", "withdrawn"}
-    assert found["opened"] == dict.fromkeys(before["links"], 200)
+    assert result["opened"] == dict.fromkeys(before["links"], 200)
 
-    goes_on = found["goes_on"]
+    goes_on = result["goes_on"]
     assert goes_on["texts"][-4:] == ["Are you there?", "I am.", "Good.", "So it is."]
     assert goes_on["draft"] == [["rated", goes_on["code"]]]

@@ -47,12 +47,12 @@ def results(folder: Path, names: list[str]) -> Iterator[tuple[str, ReplacementRe
     for name, question in CHATS.items():
         path = folder / "interactive" / f"{name}.jsonl.gz"
         if path.exists() and (not names or name in names):
-            seen: Counter[str] = Counter()
+            counts: Counter[str] = Counter()
             chats = confab.read(str(path))
             kept = []
             for dialogue in chats.dialogues:
-                seen[dialogue.bot] += 1
-                kept += [dialogue] if seen[dialogue.bot] <= MOST_CHATS or name != "dstc9" else []
+                counts[dialogue.bot] += 1
+                kept += [dialogue] if counts[dialogue.bot] <= MOST_CHATS or name != "dstc9" else []
             chats = replace(chats, dialogues=tuple(kept))
             margin: dict[str, Any] = {} if question is None else {"target": question}
             yield f"`{name}`, {question or 'usual question'}", confab.can_replace(chats, **margin)

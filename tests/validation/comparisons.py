@@ -59,13 +59,18 @@ def read(path: Path, keys: tuple[str, ...], scale: tuple[float, float], without:
     rows = []
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
-            one = json.loads(line)
-            if one["bot"] in without:
+            document = json.loads(line)
+            if document["bot"] in without:
                 continue
-            for rating in one.get("ratings", ()):
+            for rating in document.get("ratings", ()):
                 answers = {key: rating.get(key) for key in keys}
                 rows.append(
-                    {"conversation": one["dialogue_id"], "bot": one["bot"], "rater": rating.get("rater"), **answers}
+                    {
+                        "conversation": document["dialogue_id"],
+                        "bot": document["bot"],
+                        "rater": rating.get("rater"),
+                        **answers,
+                    }
                 )
     dimensions = [RatingDimension(key, key, *scale) for key in keys]
     return Ratings.from_frame(pd.DataFrame(rows), dimensions)
@@ -88,12 +93,12 @@ def plain_errors(ratings: Ratings, bots: list[str], seed: int = 0) -> tuple[np.n
 
 def saved(ratings: Ratings) -> Saved:
     """Return what least squares save on these ratings."""
-    found = compare(ratings, plans=False)
-    bots = sorted(found.means)
+    result = compare(ratings, plans=False)
+    bots = sorted(result.means)
     means, errors, n = plain_errors(ratings, bots)
     shares, p_before = [], []
     for i, j in combinations(range(len(bots)), 2):
-        pair = found.pair(bots[i], bots[j])
+        pair = result.pair(bots[i], bots[j])
         assert pair is not None
         assert pair.error is not None
         shares.append(1 - pair.error**2 / errors[i, j] ** 2)
@@ -104,10 +109,10 @@ def saved(ratings: Ratings) -> Saved:
         float(np.mean(shares)),
         min(shares),
         max(shares),
-        found.n_told_apart,
+        result.n_told_apart,
         sum(p < ORDER_ALPHA for p in before),
-        found.n_pairs,
-        found.rater_share,
+        result.n_pairs,
+        result.rater_share,
     )
 
 
@@ -124,14 +129,14 @@ def powered_by_counts(path: Path, ratings: Ratings, draws: int = DRAWS) -> dict[
     counted: dict[str, list[float]] = {"words (log)": [], "turns (log)": [], "questions": []}
     with gzip.open(path, "rt", encoding="utf-8") as lines:
         for line in lines:
-            one = json.loads(line)
-            if one["bot"] in ratings.bots:
-                said = [t["text"] for t in one["turns"] if t["speaker"] == "human"]
-                names.append(one["dialogue_id"])
-                bots.append(one["bot"])
-                counted["words (log)"].append(float(np.log1p(sum(len(t.split()) for t in said))))
-                counted["turns (log)"].append(float(np.log1p(len(said))))
-                counted["questions"].append(sum("?" in t for t in said) / max(len(said), 1))
+            document = json.loads(line)
+            if document["bot"] in ratings.bots:
+                texts = [t["text"] for t in document["turns"] if t["speaker"] == "human"]
+                names.append(document["dialogue_id"])
+                bots.append(document["bot"])
+                counted["words (log)"].append(float(np.log1p(sum(len(t.split()) for t in texts))))
+                counted["turns (log)"].append(float(np.log1p(len(texts))))
+                counted["questions"].append(sum("?" in t for t in texts) / max(len(texts), 1))
     saved: dict[str, list[float]] = {by: [] for by in counted}
     for seed in range(draws):
         rng = np.random.default_rng(seed)
@@ -149,11 +154,11 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     for name, (keys, scale, without) in SETS.items():
         ratings = read(options.data / f"{name}.jsonl.gz", keys, scale, without)
-        found = saved(ratings)
+        result = saved(ratings)
         print(
-            f"{name}: {len(ratings):,} ratings, raters' share {found.rater_share:.2f}; variance of a difference "
-            f"{found.less:.1%} less ({found.least:.1%} to {found.most:.1%} over {found.n_pairs} pairs); "
-            f"told apart {found.apart}, by the bootstrap of plain means {found.apart_before}"
+            f"{name}: {len(ratings):,} ratings, raters' share {result.rater_share:.2f}; variance of a difference "
+            f"{result.less:.1%} less ({result.least:.1%} to {result.most:.1%} over {result.n_pairs} pairs); "
+            f"told apart {result.apart}, by the bootstrap of plain means {result.apart_before}"
         )
         for by, found_by in powered_by_counts(options.data / f"{name}.jsonl.gz", ratings).items():
             print(

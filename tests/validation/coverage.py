@@ -116,8 +116,8 @@ def correlations(n: int) -> list[str]:
             for _ in range(n):
                 x, noise = rng.normal(size=(2, n_bots))
                 y = true * x + np.sqrt(1 - true**2) * noise
-                for method, found in bot_levels(x, y, seed=0, null=lambda: None, methods=methods).items():
-                    low, high = found.correlation.low, found.correlation.high
+                for method, bot_level in bot_levels(x, y, seed=0, null=lambda: None, methods=methods).items():
+                    low, high = bot_level.correlation.low, bot_level.correlation.high
                     assert low is not None
                     assert high is not None
                     held[method] += low <= truth[method] <= high
@@ -132,13 +132,13 @@ def with_mass_at_zero(n: int) -> list[str]:
     for design in simulated_columns.DESIGNS:
         for slope in (0.0, 0.8):
             for method in METHODS[:2]:
-                found = simulated_columns.held(design, slope, method, n)
+                result = simulated_columns.held(design, slope, method, n)
                 contexts, each, zeros, sigma = design
                 what = (
                     f"{method} of {contexts} contexts' {each} replies, {zeros:.0%} zeros, sigma {sigma}, slope {slope}"
                 )
-                refused = f"; {n - found.n} refused, p and interval differ in {found.contrary}"
-                lines.append(told(what, found.held, found.n, found.width, simulated_columns.LEVEL) + refused)
+                refused = f"; {n - result.n} refused, p and interval differ in {result.contrary}"
+                lines.append(told(what, result.held, result.n, result.width, simulated_columns.LEVEL) + refused)
     return lines
 
 
@@ -163,14 +163,14 @@ def over_people(n: int) -> list[str]:
                     own, rest = (root @ rng.normal(size=(2, size)) for size in (n_people, len(people)))
                     x, y = np.sqrt(share) * own[:, people] + np.sqrt(1 - share) * rest
                     if method in METHODS:
-                        found = correlate(x, y, method, units=people)
+                        result = correlate(x, y, method, units=people)
                     else:
                         bots = rng.integers(0, 4, len(people))
-                        found = within_groups(x + bots, y - bots, bots, units=people)
-                    assert found.low is not None
-                    assert found.high is not None
-                    held += found.low <= true <= found.high
-                    width += (found.high - found.low) / n
+                        result = within_groups(x + bots, y - bots, bots, units=people)
+                    assert result.low is not None
+                    assert result.high is not None
+                    held += result.low <= true <= result.high
+                    width += (result.high - result.low) / n
                 what = f"{method} of {n_people} people's {n_each} each, {share:g} of the variance theirs"
                 lines.append(told(what, held, n, width, 0.95))
     return lines
@@ -194,11 +194,11 @@ def votes(n: int) -> list[str]:
                     up = rng.binomial(given, expit(centre + spread * rng.normal(size=n_chats)))
                     cast = np.repeat(np.tile([1.0, 0.0], n_chats), np.c_[up, given - up].ravel())
                     chats = np.repeat(np.arange(n_chats), given)
-                    found = mean_interval(cast, chats, LEVEL, scale=SHARE)
-                    assert found.low is not None
-                    assert found.high is not None
-                    held += found.low <= true <= found.high
-                    width += (found.high - found.low) / n
+                    result = mean_interval(cast, chats, LEVEL, scale=SHARE)
+                    assert result.low is not None
+                    assert result.high is not None
+                    held += result.low <= true <= result.high
+                    width += (result.high - result.low) / n
                 what = f"{true:.2f} of votes up, {n_chats} conversations of up to {most}, spread {spread:g}"
                 lines.append(told(what, held, n, width))
     return lines
@@ -230,9 +230,9 @@ def _agreement(n: int, design: str, drawn: Drawn, kinds: Collection[str], n_rate
         for _ in range(n):
             table = drawn(rng, n_items, n_raters, level)
             for kind in kinds:
-                found = _COEFFICIENTS[kind](table)
-                if found.low is not None and found.high is not None:
-                    ends[kind].append((found.low, found.high))
+                result = _COEFFICIENTS[kind](table)
+                if result.low is not None and result.high is not None:
+                    ends[kind].append((result.low, result.high))
         for kind, pairs in ends.items():
             true = truth[kind]
             assert true is not None
@@ -327,8 +327,8 @@ def weights(n: int) -> list[str]:
             rng = np.random.default_rng(14)
             held, width = np.zeros(6), 0.0
             for _ in range(n):
-                found = approval(_chosen(rng, n_people, liked), list("abcdef")).options
-                ends = np.array([(one.weight_low, one.weight_high) for one in found], dtype=float)
+                options = approval(_chosen(rng, n_people, liked), list("abcdef")).options
+                ends = np.array([(one.weight_low, one.weight_high) for one in options], dtype=float)
                 held += (ends[:, 0] <= true) & (true <= ends[:, 1])
                 width += float(np.ptp(ends, axis=1).mean()) / n
             what = f"weight of an option, {n_people} people, liked by {spread:g}"
@@ -355,11 +355,11 @@ def slopes(n: int) -> list[str]:
             held, of, widths = 0, 0, list[float]()
             for predicted, human in simulated.left_out(n, n_bots, n_each):
                 names = [f"b{k}" for k in range(n_bots)]
-                found = prediction_accuracy(
+                result = prediction_accuracy(
                     dict(zip(names, predicted, strict=True)), dict(zip(names, human, strict=True)), {}
                 )
-                if found.slope_interval is not None:
-                    low, high = found.slope_interval
+                if result.slope_interval is not None:
+                    low, high = result.slope_interval
                     held, of = held + (low <= 1 <= high), of + 1
                     widths.append(high - low)
             what = f"slope, {n_bots} bots of {n_each} ratings, in {of} of {n} studies"
@@ -399,7 +399,7 @@ def _beside_a_fit(rng: np.random.Generator, names: list[str]) -> dict[str, tuple
     def by_bot(values: np.ndarray) -> dict[str, float]:
         return dict(zip(names, values.tolist(), strict=True))
 
-    found = {}
+    results = {}
     true = rng.normal(size=k) * 0.5
     human = true + rng.normal(size=k) / np.sqrt(n_each)
     noise = dict.fromkeys(names, (n_each, 1 / n_each))
@@ -410,9 +410,9 @@ def _beside_a_fit(rng: np.random.Generator, names: list[str]) -> dict[str, tuple
         worth = effective_ratings(by_bot(predicted), by_bot(human), noise, dict.fromkeys(names, 1.0))
         assert worth is not None
         low, high = worth.interval
-        found[what] = (1 / variance, low or np.inf, high or np.inf)
+        results[what] = (1 / variance, low or np.inf, high or np.inf)
     ends = intervals_by_errors(by_bot(others), by_bot(human), dict.fromkeys(names, n_each))
-    found[_BESIDE[2]] = (float(human[0]), *ends[names[0]].new)
+    results[_BESIDE[2]] = (float(human[0]), *ends[names[0]].new)
 
     score = 0.8 * true + 0.15 * rng.normal(size=k)
     predicted, given = (
@@ -422,7 +422,7 @@ def _beside_a_fit(rng: np.random.Generator, names: list[str]) -> dict[str, tuple
     assert over is not None
     again = score + 0.3 * rng.normal(size=k) / np.sqrt(n_each)
     rated_again = true + rng.normal(size=k) / np.sqrt(n_each)
-    found[_BESIDE[3]] = (float(np.corrcoef(again, rated_again)[0, 1]), *over)
+    results[_BESIDE[3]] = (float(np.corrcoef(again, rated_again)[0, 1]), *over)
 
     lengths = rng.normal(size=(k, 2))
     x, y = rng.normal(size=(2, k))
@@ -436,15 +436,15 @@ def _beside_a_fit(rng: np.random.Generator, names: list[str]) -> dict[str, tuple
     assert told_of is not None
     assert told_of.low is not None
     assert told_of.high is not None
-    found[_BESIDE[4]] = (0.6, told_of.low, told_of.high)
+    results[_BESIDE[4]] = (0.6, told_of.low, told_of.high)
 
     x, y = rng.normal(size=(2, k, n_each))
     y = 0.2 * x + np.sqrt(1 - 0.04) * y + rng.normal(size=(k, 1))
     within = within_groups(x.ravel(), y.ravel(), np.repeat(names, n_each).tolist())
     assert within.low is not None
     assert within.high is not None
-    found[_BESIDE[5]] = (0.2, within.low, within.high)
-    return found
+    results[_BESIDE[5]] = (0.2, within.low, within.high)
+    return results
 
 
 def choices(n: int) -> list[str]:
@@ -459,9 +459,9 @@ def choices(n: int) -> list[str]:
         rng = np.random.default_rng(16)
         ends: dict[str, list[tuple[float, float]]] = {name: [] for name in names}
         for _ in range(n):
-            found = _beside(rng, *sizes)
+            result = _beside(rng, *sizes)
             for name in names:
-                one = getattr(found, name)
+                one = getattr(result, name)
                 if one.low is not None:
                     ends[name].append((one.low, one.high))
         for name, pairs in ends.items():
@@ -481,13 +481,13 @@ def _beside(rng: np.random.Generator, n_raters: int, n_pairs: int, n_each: int) 
     pair = np.repeat(np.arange(n_pairs), n_each)
     ahead = goes[rater] * better[pair] + own[pair] + 0.5 * context[pair] * np.sign(better[pair])
     ahead += rng.logistic(size=len(pair))
-    said = np.where(np.abs(ahead) < 0.4, 0.0, np.sign(ahead))
+    values = np.where(np.abs(ahead) < 0.4, 0.0, np.sign(ahead))
     judged = PairJudgements(
         item=np.array([f"p{k}" for k in pair], dtype=object),
         first=np.array(["a"] * len(pair), dtype=object),
         second=np.array(["b"] * len(pair), dtype=object),
         rater=np.array([f"r{k}" for k in rater], dtype=object),
-        answers={"quality": said},
+        answers={"quality": values},
         titles={"quality": "Quality"},
     )
     chosen = {
@@ -506,9 +506,9 @@ def preferences(n: int) -> list[str]:
         rng = np.random.default_rng(17)
         right, held, of, width = 0, 0, 0, 0.0
         for _ in range(n):
-            found = preferences_fixed(*_equal(rng, n_raters, n_each), level=LEVEL)
-            right += not any(pair.ordered for pair in found)
-            for pair in found:
+            result = preferences_fixed(*_equal(rng, n_raters, n_each), level=LEVEL)
+            right += not any(pair.ordered for pair in result)
+            for pair in result:
                 if pair.low is not None and pair.high is not None:
                     held, of = held + (pair.low <= 0 <= pair.high), of + 1
                     width += pair.high - pair.low
@@ -526,8 +526,8 @@ def _equal(rng: np.random.Generator, n_raters: int, n_each: int) -> tuple[np.nda
     own = rng.normal(0, 0.7, size=(n_raters, 6))
     rater = np.repeat(np.arange(n_raters), n_each)
     ahead = own[rater, first.ravel()] - own[rater, second.ravel()] + rng.logistic(size=len(rater))
-    said = np.where(np.abs(ahead) < 0.4, 0.0, np.sign(ahead))
-    return said, bots[first.ravel()].tolist(), bots[second.ravel()].tolist(), rater.tolist()
+    values = np.where(np.abs(ahead) < 0.4, 0.0, np.sign(ahead))
+    return values, bots[first.ravel()].tolist(), bots[second.ravel()].tolist(), rater.tolist()
 
 
 def strengths(n: int) -> list[str]:
@@ -539,8 +539,8 @@ def strengths(n: int) -> list[str]:
         rng = np.random.default_rng(1)
         held, of, width = 0, 0, 0.0
         for _ in range(n):
-            found = bradley_terry(*_judged(rng, n_raters, n_each), level=LEVEL)
-            for pair in found.comparisons:
+            result = bradley_terry(*_judged(rng, n_raters, n_each), level=LEVEL)
+            for pair in result.comparisons:
                 low, high, real = pair.low, pair.high, truth[pair.a, pair.b]
                 assert low is not None and high is not None and real is not None  # noqa: PT018
                 held, of, width = held + (low <= real <= high), of + 1, width + high - low
@@ -578,8 +578,8 @@ def _one(what: str, n: int, n_raters: int, interval: Interval) -> str:
 
 def _powered(rng: np.random.Generator, n_raters: int) -> tuple[float | None, float | None]:
     predicted = rng.normal(size=n_raters)
-    found = powered_mean(predicted + rng.normal(size=n_raters), predicted, rng.normal(size=5 * n_raters), level=LEVEL)
-    return found.low, found.high
+    result = powered_mean(predicted + rng.normal(size=n_raters), predicted, rng.normal(size=5 * n_raters), level=LEVEL)
+    return result.low, result.high
 
 
 def looked_at_often(n: int) -> list[str]:

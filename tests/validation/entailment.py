@@ -44,8 +44,8 @@ def told_classes(found: ClassReport, n_ties: int) -> str:
     by_class = ", ".join(f"{name} {share(value)}" for name, value in found.by_class.items())
     means = ", ".join(f"{name} {figure(found.means[name])} (n {found.n[name]})" for name in CLASSES)
     tests = ", ".join(
-        f"{a} − {b} {span(one.low, one.high)} {probability(one.p)}" if one else f"{a} − {b} –"
-        for (a, b), one in found.tests.items()
+        f"{a} − {b} {span(test.low, test.high)} {probability(test.p)}" if test else f"{a} − {b} –"
+        for (a, b), test in found.tests.items()
     )
     return (
         f"accuracy {share(found.accuracy, 3)}, commonest class {share(found.majority, 3)}; found of {by_class}; ties "
@@ -71,9 +71,9 @@ def told_correlations(scores: dict[str, np.ndarray], items: Sequence[JudgedItem]
         told = []
         for name in ("", *names):
             part = np.flatnonzero((sources == name) | (name == ""))
-            found = correlate(values[part], people[part], units=[contexts[k] for k in part])
-            ends = span(found.low, found.high, shares=True)
-            told.append(f"{name or 'all'} {share(found.r, 3)} {ends} (n {found.n})")
+            result = correlate(values[part], people[part], units=[contexts[k] for k in part])
+            ends = span(result.low, result.high, shares=True)
+            told.append(f"{name or 'all'} {share(result.r, 3)} {ends} (n {result.n})")
         lines.append(f"    {column}: {'; '.join(told)}")
     return lines
 

@@ -76,8 +76,8 @@ class ClassReport:
             "n": self.n,
             "means": {name: known(value) for name, value in self.means.items()},
             "tests": {
-                f"{a} - {b}": None if one is None else {"ci95": [one.low, one.high], "p": one.p}
-                for (a, b), one in self.tests.items()
+                f"{a} - {b}": None if test is None else {"ci95": [test.low, test.high], "p": test.p}
+                for (a, b), test in self.tests.items()
             },
         }
 
@@ -144,7 +144,8 @@ def class_report(predicted: np.ndarray, people: HumanClasses) -> ClassReport:
 def accuracies_printed() -> str:
     """Return a line of the published accuracies, which are of the paper's own sets and never of ours."""
     told = [
-        f"{one.metric} {share(one.value, 3)} ({one.set.partition('/')[2]}, n {one.n})" for one in published_accuracies()
+        f"{accuracy.metric} {share(accuracy.value, 3)} ({accuracy.set.partition('/')[2]}, n {accuracy.n})"
+        for accuracy in published_accuracies()
     ]
-    [place] = {one.place for one in published_accuracies()}
+    [place] = {accuracy.place for accuracy in published_accuracies()}
     return f"published accuracies, of other sets than these ({place}): {', '.join(told)}"

@@ -37,14 +37,14 @@ def release_lines(pairs: Sequence[RatedPair]) -> str:
     return "\n".join(
         json.dumps(
             {
-                "context": one.context,
-                "output": one.response,
-                "reference": one.reference,
-                "s_output": one.score,
-                "s_reference": one.reference_score,
+                "context": pair.context,
+                "output": pair.response,
+                "reference": pair.reference,
+                "s_output": pair.score,
+                "s_reference": pair.reference_score,
             }
         )
-        for one in pairs
+        for pair in pairs
     )
 
 
@@ -73,11 +73,11 @@ def gain_told(name: str, ours: Sequence[FoldsMeasured], theirs: Sequence[FoldsMe
 
     Both score the pairs of a set in one order when their seeds are the same, for then the folds are.
     """
-    cells = [(str(k), "") for k, one in enumerate(ours) for _ in range(one.n)]
+    cells = [(str(k), "") for k, folds in enumerate(ours) for _ in range(folds.n)]
     gain = compare_paired(
         *(np.hstack([one.scores for one in side]) for side in (ours, theirs)),
-        np.hstack([one.people for one in ours]),
-        np.hstack([one.contexts for one in ours]),
+        np.hstack([folds.people for folds in ours]),
+        np.hstack([folds.contexts for folds in ours]),
         cells,
         name,
     ).gains["pearson"]
@@ -89,16 +89,16 @@ def gain_told(name: str, ours: Sequence[FoldsMeasured], theirs: Sequence[FoldsMe
 
 def combined_told(confab: Confab, file: Path, metrics: Sequence[str]) -> str:
     """Combine metrics, each data set of a file left out once, and return what that gains."""
-    wanted, lines = [], []
+    expected, lines = [], []
     for name in metrics:
         reason = metric_get(name).unavailable_reason()
         if reason is None:
-            wanted.append(name)
+            expected.append(name)
         else:
             lines.append(f"{name} is skipped: {reason}")
-    if len(wanted) < 2:
+    if len(expected) < 2:
         return "\n".join([*lines, "the combination is skipped: it has two metrics or more"])
-    made = confab.command("combine_metrics", "--data", str(file), "--metrics", ",".join(wanted), "--json")
+    made = confab.command("combine_metrics", "--data", str(file), "--metrics", ",".join(expected), "--json")
     for name, one in made["sets"].items():
         lines.append(
             f"combined, {name} left out of learning ({one['n']} replies): Pearson "
@@ -126,7 +126,7 @@ def main() -> int:
     sets = [f"rade_{name}" for name in options.sets.split(",")]
     seeds = [int(seed) for seed in options.seeds.split(",")]
     configs = [name for name in (options.config, options.against) if name]
-    found: dict[str, list[FoldsMeasured]] = {name: [] for name in configs}
+    results: dict[str, list[FoldsMeasured]] = {name: [] for name in configs}
     begun, done = time.monotonic(), 0
     with tempfile.TemporaryDirectory(prefix="confab-validate-") as folder:
         work = Path(folder)
@@ -138,16 +138,16 @@ def main() -> int:
                 continue
             for config in configs:
                 one = rade_folds(config, source, work, seeds)
-                found[config].append(one)
+                results[config].append(one)
                 print(rade_told(f"{config}, {source.name}", one), flush=True)
             if options.against:
-                told = f"{options.config} against {options.against}, {source.name}"
-                print(gain_told(told, *([found[config][-1]] for config in configs)), flush=True)
+                text = f"{options.config} against {options.against}, {source.name}"
+                print(gain_told(text, *([results[config][-1]] for config in configs)), flush=True)
             done += 1
         if options.against:
             if done > 1:
-                told = f"{options.config} against {options.against}, mean of {done} sets"
-                print(gain_told(told, *found.values()))
+                text = f"{options.config} against {options.against}, mean of {done} sets"
+                print(gain_told(text, *results.values()))
         elif (source := options.data / "grade.jsonl.gz").exists():
             print(combined_told(confab, source, METRICS), flush=True)
             done += 1

@@ -45,10 +45,10 @@ def selfplay(n: int) -> Iterator[str]:
     """Yield how often intervals of what self-play predicts held."""
     for name, sizes in simulated_selfplay.SIZES.items():
         for shift, moved in simulated_selfplay.SHIFTS.items():
-            found = simulated_selfplay.held(sizes, moved, n)
-            if not found:
+            result = simulated_selfplay.held(sizes, moved, n)
+            if not result:
                 yield f"self-play, {name}, {shift}: no interval, for too few rated bots have self-play"
-            for what, parts in found.items():
+            for what, parts in result.items():
                 one = Held(sum(inside for inside, _width in parts), len(parts))
                 one.widths = [width for _inside, width in parts]
                 yield _line(f"self-play, {name}, {shift}: {what}", one, 0.95)

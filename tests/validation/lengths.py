@@ -44,13 +44,13 @@ def study(n_bots: int, n: int, design: str, rng: np.random.Generator) -> dict[st
             bots, x[keep], np.ones(x.shape[1]), rating[keep], np.full(k, n), np.eye(k) / n, np.full(k, 1e6), 1.0
         )
 
-    found = {}
+    results = {}
     for name, parts in COLUMNS.items():
         x = np.stack([columns[part] for part in parts], axis=1)
         everybody = np.ones(n_bots, dtype=bool)
         folds = {bot: means(x, np.arange(n_bots) != k) for k, bot in enumerate(names)}
-        found[name] = FoldMeans({part: (k,) for k, part in enumerate(parts)}, means(x, everybody), folds)
-    return found
+        results[name] = FoldMeans({part: (k,) for k, part in enumerate(parts)}, means(x, everybody), folds)
+    return results
 
 
 def judged(made: Mapping[str, FoldMeans]) -> tuple[bool, bool, bool, bool]:

@@ -40,15 +40,15 @@ def noise_shares(tables: Tables, per_bot: int, n_samples: int) -> dict[str, np.n
     `ceiling`.
     """
     whole = _means(tables)
-    found: dict[str, list[tuple[float, float]]] = {name: [] for name in ("ceiling", *CASES)}
+    results: dict[str, list[tuple[float, float]]] = {name: [] for name in ("ceiling", *CASES)}
     for seed in range(n_samples):
         part = _means(subsample(tables, per_bot, seed))
         targets = part.all_bots.rating, whole.all_bots.rating
-        found["ceiling"].append((1.0, _r(*targets)))
+        results["ceiling"].append((1.0, _r(*targets)))
         for name, (predicted, features, ratings) in CASES.items():
             values = _predicted(whole if predicted else part, whole if features else part, whole if ratings else part)
-            found[name].append((_r(values, targets[0]), _r(values, targets[1])))
-    return {name: np.array(rs) for name, rs in found.items()}
+            results[name].append((_r(values, targets[0]), _r(values, targets[1])))
+    return {name: np.array(rs) for name, rs in results.items()}
 
 
 def _means(tables: Tables) -> FoldMeans:
@@ -65,15 +65,15 @@ def _predicted(predicted: FoldMeans, features: FoldMeans, ratings: FoldMeans) ->
     source.
     """
     blocks = [np.array(columns, dtype=int) for columns in features.blocks.values()]
-    found = []
+    results = []
     for k, bot in enumerate(features.all_bots.bots):
         process = BotGaussianProcess(_mixed(features.folds[bot], ratings.folds[bot]), blocks)
         posterior = process.posterior(process.means.rating[None])
-        at, own = predicted.all_bots.x[k], ratings.all_bots
-        mu = process.mu_with(posterior, at, own.rating[k, None], *own.noise_for_fold(k, process.means))
+        at, all_bots = predicted.all_bots.x[k], ratings.all_bots
+        mu = process.mu_with(posterior, at, all_bots.rating[k, None], *all_bots.noise_for_fold(k, process.means))
         line = process.line(process.answers(posterior, mu), 0, ())
-        found.append(float(line.predict(at[None])[0]))
-    return np.array(found)
+        results.append(float(line.predict(at[None])[0]))
+    return np.array(results)
 
 
 def _mixed(features: BotFeatureMeans, ratings: BotFeatureMeans) -> BotFeatureMeans:
@@ -88,10 +88,10 @@ def _r(x: np.ndarray, y: np.ndarray) -> float:
 
 def noise_shares_told(name: str, tables: Tables, per_bot: int, n_samples: int) -> str:
     """Say what each source of noise costs, as means over the subsamples."""
-    found = noise_shares(tables, per_bot, n_samples)
+    result = noise_shares(tables, per_bot, n_samples)
     lines = [
         f"{name}, {per_bot} conversations a bot, mean of {n_samples}: their human means correlate with those of all "
-        f"conversations at {share(found.pop('ceiling')[:, 1].mean())}; r of strong with them, and with those of all:"
+        f"conversations at {share(result.pop('ceiling')[:, 1].mean())}; r of strong with them, and with those of all:"
     ]
-    lines += [f"  {case}: {', '.join(map(share, rs.mean(axis=0)))}" for case, rs in found.items()]
+    lines += [f"  {case}: {', '.join(map(share, rs.mean(axis=0)))}" for case, rs in result.items()]
     return "\n".join(lines)

@@ -45,20 +45,20 @@ def main() -> int:
         name = path.name.partition(".")[0]
         every = judgements_read(path)
         target, judgements = every.target(), sampled(every, options.most)
-        found = judge(judgements, [DIALOGUE, TEMPLATE], target=target, shared=TextCache("cpu"))
+        result = judge(judgements, [DIALOGUE, TEMPLATE], target=target, shared=TextCache("cpu"))
         humans = HumanScores.from_items(judgements.items, {}, target)
-        dialogue, template = (next(iter(found[one].scores.values())) for one in (DIALOGUE, TEMPLATE))
+        dialogue, template = (next(iter(result[one].scores.values())) for one in (DIALOGUE, TEMPLATE))
         cells = [(str(source), "") for source in humans.sources]
         compared = compare_paired(dialogue, template, humans.means, humans.contexts, cells, TEMPLATE)
         if not compared.gains:
             print(f"| {name} | {target} | – | – | – | undefined | |", flush=True)
             continue
-        one = compared.gains["spearman"]
-        gains[name] = one.gain
+        spearman = compared.gains["spearman"]
+        gains[name] = spearman.gain
         n = sum(compared.cells.values())
         print(
-            f"| {name} | {target} | {n} | {share(one.theirs)} | {share(one.ours)} | {share(one.gain)} | "
-            f"{span(one.low, one.high, shares=True)} |",
+            f"| {name} | {target} | {n} | {share(spearman.theirs)} | {share(spearman.ours)} | {share(spearman.gain)} | "
+            f"{span(spearman.low, spearman.high, shares=True)} |",
             flush=True,
         )
     if not gains:

@@ -41,11 +41,11 @@ QUICK_PER_BOT = 20
 
 def first_of_each_bot(study: Study, per_bot: int | None) -> Study:
     """Return the first conversations of each bot; all of them without a number."""
-    seen: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     kept = []
     for dialogue in study.dialogues:
-        seen[dialogue.bot] += 1
-        if per_bot is None or seen[dialogue.bot] <= per_bot:
+        counts[dialogue.bot] += 1
+        if per_bot is None or counts[dialogue.bot] <= per_bot:
             kept.append(dialogue)
     return replace(study, dialogues=tuple(kept))
 
@@ -74,7 +74,14 @@ def printed(one: Effect) -> str:
 def rows_of(rated: RatedSet, found: RealismResult) -> tuple[list[str], list[list[str]]]:
     """Return the set's row of figures, and its rows of reactions that people show."""
     vectors, traits = found.tests
-    row = next((one for one in found.predictions if one.fit == "strong" and one.applied_to == "simulated"), None)
+    row = next(
+        (
+            prediction
+            for prediction in found.predictions
+            if prediction.fit == "strong" and prediction.applied_to == "simulated"
+        ),
+        None,
+    )
     names = [rated.name, found.participant]
     first = [
         *names,
@@ -86,9 +93,16 @@ def rows_of(rated: RatedSet, found: RealismResult) -> tuple[list[str], list[list
         "–" if row is None else printed(row.r),
     ]
     slopes = [
-        [*names, one.title, printed(one.people), printed(one.simulated), printed(one.difference), one.standing]
-        for one in found.reactions
-        if one.standing not in ("people_unclear", "not_known") or one.reaction in ("sentiment", "similarity")
+        [
+            *names,
+            reaction.title,
+            printed(reaction.people),
+            printed(reaction.simulated),
+            printed(reaction.difference),
+            reaction.standing,
+        ]
+        for reaction in found.reactions
+        if reaction.standing not in ("people_unclear", "not_known") or reaction.reaction in ("sentiment", "similarity")
     ]
     return first, slopes
 
@@ -117,12 +131,12 @@ def main() -> int:
             begun = time.monotonic()
             played = simulated(study, name)
             halfway = time.monotonic()
-            found = realism(study, played, target=rated.targets)
-            first, more = rows_of(rated, found)
+            result = realism(study, played, target=rated.targets)
+            first, more = rows_of(rated, result)
             rows.append(first)
             slopes += more
-            print(f"{rated.name}, {found.verdict.sentence}", flush=True)
-            print(found.summary() if options.size == "full" else "", flush=True)
+            print(f"{rated.name}, {result.verdict.sentence}", flush=True)
+            print(result.summary() if options.size == "full" else "", flush=True)
             print(f"{halfway - begun:.0f} s to simulate, {time.monotonic() - halfway:.0f} s to compare", flush=True)
     print(
         table(

@@ -64,10 +64,10 @@ def first_of_each_cell(source: Path, target: Path, per_cell: int) -> None:
 
 def pairs_of_release(source: Path, target: Path, name: str, most: int | None) -> str:
     """Write RADE's system responses, each pair once, as judged items; return what was found in the file."""
-    found = rated_pairs_read(source)
+    result = rated_pairs_read(source)
     published = name.replace("rade_", "rade/")
-    target.write_text("\n".join(judged_lines(found.pairs[:most], published)), encoding="utf-8")
-    counts = found.counts()
+    target.write_text("\n".join(judged_lines(result.pairs[:most], published)), encoding="utf-8")
+    counts = result.counts()
     skipped = counts.pop("skipped")
     told = [f"{n} {what}" for what, n in counts.items()]
     return ", ".join([*told, *(f"left out {n} × {why}" for why, n in skipped.items())])
@@ -77,7 +77,7 @@ def asked_of_grade() -> tuple[str, ...]:
     """Return all metrics of single replies, those of published rows first; what another name asks for is asked once."""
     from webapp.results.benchmark import benchmark_metrics
 
-    known = [one.name for one in benchmark_metrics() if one.name not in ("bleu", "rouge")]
+    known = [metric.name for metric in benchmark_metrics() if metric.name not in ("bleu", "rouge")]
     return tuple(dict.fromkeys([*GRADE_METRICS, *known]))
 
 
@@ -123,8 +123,8 @@ def main() -> int:
     parser.add_argument("--data", type=Path, default=SHARED / "data" / "turn_level")
     options = parser.parse_args()
     is_quick = options.size == "quick"
-    wanted = ("grade", OTHER_SETS[0], RADE_SETS[0]) if is_quick else ("grade", *OTHER_SETS, *RADE_SETS)
-    names = [name for name in wanted if (options.data / f"{name}.jsonl.gz").exists()]
+    expected = ("grade", OTHER_SETS[0], RADE_SETS[0]) if is_quick else ("grade", *OTHER_SETS, *RADE_SETS)
+    names = [name for name in expected if (options.data / f"{name}.jsonl.gz").exists()]
     if not names:
         print(f"There are no judged replies in {options.data}.", file=sys.stderr)
         return 1

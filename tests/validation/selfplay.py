@@ -66,8 +66,8 @@ def figures_told(fit: dict[str, Any]) -> str:
     inside = values["coverage95"]
     held = "no intervals" if inside is None else f"{inside['inside']} of {inside['of']} inside"
     shifts = ", ".join(
-        f"{name} {share(one['shift'])} (furthest rated bot {share(one['widest'])})"
-        for name, one in fit["selfplay_shifts"].items()
+        f"{name} {share(selfplay_shift['shift'])} (furthest rated bot {share(selfplay_shift['widest'])})"
+        for name, selfplay_shift in fit["selfplay_shifts"].items()
     )
     return (
         f"from self-play r {share(pearson['r'])} (chance {share(pearson['null95'])}), Q² "

@@ -83,17 +83,21 @@ def mean_of(values: Sequence[float | None]) -> float | None:
 
 def rows_of_size(size: str, samples: Sequence[Tables]) -> list[list[str]]:
     """Return a row for each preset and rival: means over the samples, and how often each verdict was given."""
-    fits: dict[str, list[dict[str, Any]]] = {preset: [fitted(one, preset) for one in samples] for preset in PRESETS}
+    fits: dict[str, list[dict[str, Any]]] = {
+        preset: [fitted(sample, preset) for sample in samples] for preset in PRESETS
+    }
     ceiling = share(mean_of([fit["ceiling"]["best_r"] for fit in fits["strong"]]))
     n_bots = f"{np.mean([fit['n_bots'] for fit in fits['strong']]):.0f}"
-    n_ratings = f"{np.mean([len(one.ratings) for one in samples]):.0f}"
+    n_ratings = f"{np.mean([len(sample.ratings) for sample in samples]):.0f}"
     rows = []
-    for preset, found in fits.items():
-        inside = mean_of([one["coverage95"] and one["coverage95"]["inside"] / one["coverage95"]["of"] for one in found])
-        given = Counter(one["verdict"]["standing"] for one in found)
-        verdict = ", ".join(name if len(found) == 1 else f"{name} {n}" for name, n in given.most_common())
-        r = mean_of([one["intercepts"]["common"]["bot_level"]["pearson"]["r"] for one in found])
-        q2 = mean_of([one["q2"]["value"] for one in found])
+    for preset, result in fits.items():
+        inside = mean_of(
+            [one["coverage95"] and one["coverage95"]["inside"] / one["coverage95"]["of"] for one in result]
+        )
+        counts = Counter(one["verdict"]["standing"] for one in result)
+        verdict = ", ".join(name if len(result) == 1 else f"{name} {n}" for name, n in counts.most_common())
+        r = mean_of([one["intercepts"]["common"]["bot_level"]["pearson"]["r"] for one in result])
+        q2 = mean_of([one["q2"]["value"] for one in result])
         rows.append([size, n_bots, n_ratings, ceiling, f"`{preset}`", share(r), share(q2), share(inside), verdict])
     for rival in ("log_turns", "log_words", "log_turns_and_words"):
         known = [fit["rivals"][rival] for fit in fits["strong"] if rival in fit["rivals"]]
@@ -131,11 +135,11 @@ def permuted_verdicts(tables: Tables, preset: str, seed: int = 0) -> Counter[str
         np.stack([one.left_out(bot, points[bot], human[passed])[0] for bot in one.all_bots.bots], axis=1)
         for one, points in rivals.values()
     ]
-    found: Counter[str] = Counter(chance=int((~passed).sum()))
+    counts: Counter[str] = Counter(chance=int((~passed).sum()))
     for place, row in enumerate(np.flatnonzero(passed)):
         better = {error_ratio(by_fold[row], rival[place], human[row]).is_better for rival in predicted}
-        found["baseline" if False in better else "ranking" if better == {True} else "unsettled"] += 1
-    return found
+        counts["baseline" if False in better else "ranking" if better == {True} else "unsettled"] += 1
+    return counts
 
 
 def permuted_told(samples: Sequence[Tables], preset: str) -> str:
@@ -143,14 +147,14 @@ def permuted_told(samples: Sequence[Tables], preset: str) -> str:
 
     The error is over samples where there are several, since permutations of one sample share its conversations.
     """
-    given = [permuted_verdicts(one, preset) for one in samples]
+    given = [permuted_verdicts(sample, preset) for sample in samples]
     total = sum(given, Counter())
     shares = [one["ranking"] / one.total() for one in given]
     mean = float(np.mean(shares))
     spread = float(np.std(shares, ddof=1)) if len(shares) > 1 else np.sqrt(mean * (1 - mean))
     error = spread / np.sqrt(len(shares) if len(shares) > 1 else total.total())
-    told = ", ".join(f"{name} {n}" for name, n in total.items())
-    return f"{told}; rankings {mean:.2%} ± {error:.2%}, at most {max(shares):.1%} of a sample"
+    text = ", ".join(f"{name} {n}" for name, n in total.items())
+    return f"{text}; rankings {mean:.2%} ± {error:.2%}, at most {max(shares):.1%} of a sample"
 
 
 def main() -> int:

@@ -80,16 +80,16 @@ class Simulated:
 
 def simulated(n_studies: int, n_ratings: int = 20, seed: int = 0, batch: int = 1000) -> Simulated:
     """Simulate so many studies, in which two new bots have so many ratings each."""
-    found: dict[str, list[np.ndarray]] = {}
+    results: dict[str, list[np.ndarray]] = {}
     errors: list[np.ndarray] = []
     for part in _batches(n_studies, n_ratings, seed, batch):
         for name, values in part.items():
             if name == "errors":
                 errors.append(values)
             else:
-                found.setdefault(name, []).append(values)
+                results.setdefault(name, []).append(values)
     coverages = {}
-    for name, parts in found.items():
+    for name, parts in results.items():
         held, width = np.concatenate(parts).T
         if not len(held):
             continue  # in few studies nothing is contradicted
@@ -173,7 +173,7 @@ def simulated_raters(name: str, n_studies: int, seed: int = 0, share: float = 0.
     """
     rng = np.random.default_rng(seed)
     bot, rater = _raters(*RATERS[name])
-    found: dict[str, list[np.ndarray]] = {}
+    results: dict[str, list[np.ndarray]] = {}
     everybody = np.ones(N_BOTS, dtype=bool)
     others = everybody & (np.arange(N_BOTS) > 0)
     for _ in range(n_studies):
@@ -200,10 +200,10 @@ def simulated_raters(name: str, n_studies: int, seed: int = 0, share: float = 0.
             ("difference of two bots", (gap - half, gap + half), true[0] - true[1]),
         ):
             low, high = (np.array([end]) for end in ends)
-            found.setdefault(what, []).append(_held(low, high, np.array([value])))
+            results.setdefault(what, []).append(_held(low, high, np.array([value])))
     return {
         what: Coverage(what, int(held.sum()), len(held), float(width.mean()))
-        for what, (held, width) in ((what, np.concatenate(parts).T) for what, parts in found.items())
+        for what, (held, width) in ((what, np.concatenate(parts).T) for what, parts in results.items())
     }
 
 
@@ -291,20 +291,20 @@ def simulations_told(n_studies: int) -> str:
     """Return how often each interval held, with 20 and 40 ratings of a new bot."""
     lines = []
     for n_ratings in (20, 40):
-        found = simulated(n_studies, n_ratings)
+        result = simulated(n_studies, n_ratings)
         lines.append(f"Simulated studies of {N_BOTS} rated bots, {n_ratings} ratings of a new one:")
-        lines += [f"  {one}" for one in found.coverages.values()]
+        lines += [f"  {coverage}" for coverage in result.coverages.values()]
         lines.append(
             f"  squared error of ratings and prediction together, as a share of that of the ratings: "
-            f"{found.gain:.2f}; of differences between two new bots {found.gain_of_differences:.2f}"
+            f"{result.gain:.2f}; of differences between two new bots {result.gain_of_differences:.2f}"
         )
     lines.append("Raters who rate more than once, half of the variance within bots theirs:")
     for name in RATERS:
-        told = ", ".join(
-            f"{what} {100 * one.share:.1f} % (width {one.width:.1f})"
-            for what, one in simulated_raters(name, n_studies // 50 or 1).items()
+        text = ", ".join(
+            f"{what} {100 * simulated_rater.share:.1f} % (width {simulated_rater.width:.1f})"
+            for what, simulated_rater in simulated_raters(name, n_studies // 50 or 1).items()
         )
-        lines.append(f"  {name}, {n_studies // 50 or 1} studies: {told}")
+        lines.append(f"  {name}, {n_studies // 50 or 1} studies: {text}")
     return "\n".join(lines)
 
 

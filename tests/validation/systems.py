@@ -31,9 +31,9 @@ def study(seed: int, n_contexts: int, n_systems: int, *, is_shared: bool) -> Sys
     people = np.clip(np.round(3 + quality[system] + 0.7 * ease + rng.normal(size=len(system))), 1, 5)
     metric = 0.3 * people + leaning[system] + 0.3 * ease + rng.normal(size=len(system))
     texts = [np.array([str(k) for k in codes], dtype=object) for codes in (system, context)]
-    found = agreement_of_systems(metric, people, *texts)
-    assert found is not None, "there are several systems"
-    return found
+    result = agreement_of_systems(metric, people, *texts)
+    assert result is not None, "there are several systems"
+    return result
 
 
 def figures(found: SystemAgreement) -> dict[str, SystemFigure]:
@@ -48,12 +48,12 @@ def main() -> int:
     n = parser.parse_args().studies
     worst = 1.0
     for n_contexts, n_systems, is_shared in DESIGNS:
-        truth = {name: one.value for name, one in figures(study(n, MANY, n_systems, is_shared=is_shared)).items()}
-        found = [figures(study(seed, n_contexts, n_systems, is_shared=is_shared)) for seed in range(n)]
-        truth["soft pairwise"] = float(np.mean([one["soft pairwise"].value for one in found]))
+        truth = {name: figure.value for name, figure in figures(study(n, MANY, n_systems, is_shared=is_shared)).items()}
+        results = [figures(study(seed, n_contexts, n_systems, is_shared=is_shared)) for seed in range(n)]
+        truth["soft pairwise"] = float(np.mean([one["soft pairwise"].value for one in results]))
         print(f"{n_systems} systems, {n_contexts} contexts{', shared' if is_shared else ' each'}")
         for name in (*METHODS, "pairwise", "soft pairwise"):
-            held = np.mean([one[name].low - 1e-9 <= truth[name] <= one[name].high + 1e-9 for one in found])
+            held = np.mean([one[name].low - 1e-9 <= truth[name] <= one[name].high + 1e-9 for one in results])
             worst = min(worst, float(held))
             print(f"  {name}: {share(truth[name])}, held by {held:.0%} of {n} intervals of 95 %", flush=True)
     return int(worst < 0.75)

@@ -48,7 +48,7 @@ def training_noise(tables: Tables, n_draws: int = N_DRAWS, seed: int = 0) -> Tra
     rng = np.random.default_rng(seed)
     drawn = _drawn_means(rated, kept.means.all_bots.bots, n_draws, rng)  # (D, K, p)
     blocks = [np.array(columns, dtype=int) for columns in kept.means.blocks.values()]
-    stated, found, inside, inside_with = [], [], [], []
+    stated, results, inside, inside_with = [], [], [], []
     for k, bot in enumerate(kept.means.all_bots.bots):
         mine = rated.x[rated.bots == bot]
         means, at = kept.means.folds[bot], mine.mean(axis=0)
@@ -60,11 +60,11 @@ def training_noise(tables: Tables, n_draws: int = N_DRAWS, seed: int = 0) -> Tra
         expected = kept.means.expected(bot, mine)
         noise = kept.means.all_bots.new_ratings(bot)[1]
         stated.append(float(expected.variance[0]))
-        found.append(float(np.var(predicted)))
-        for variance, into in ((noise, inside), (noise + found[-1], inside_with)):
+        results.append(float(np.var(predicted)))
+        for variance, into in ((noise, inside), (noise + results[-1], inside_with)):
             low, high = expected.widened(variance).first_interval(0.95)
             into.append(low <= kept.means.all_bots.rating[k] <= high)
-    return TrainingNoise(float(np.mean(found) / np.mean(stated)), float(np.mean(inside)), float(np.mean(inside_with)))
+    return TrainingNoise(float(np.mean(results) / np.mean(stated)), float(np.mean(inside)), float(np.mean(inside_with)))
 
 
 def _drawn_means(rated: Design, bots: tuple[str, ...], n_draws: int, rng: np.random.Generator) -> np.ndarray:
@@ -79,9 +79,9 @@ def _drawn_means(rated: Design, bots: tuple[str, ...], n_draws: int, rng: np.ran
 
 def training_noise_told(name: str, per_bot: int, samples: list[Tables]) -> str:
     """Say what the bootstrap finds, as a mean over these subsamples."""
-    found = [training_noise(sample) for sample in samples]
+    results = [training_noise(sample) for sample in samples]
     added, inside, inside_with = (
-        float(np.mean([getattr(one, part) for one in found])) for part in ("added", "inside", "inside_with")
+        float(np.mean([getattr(one, part) for one in results])) for part in ("added", "inside", "inside_with")
     )
     return (
         f"{name}, {per_bot} conversations a bot: training conversations drawn again move predictions by "

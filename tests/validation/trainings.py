@@ -48,8 +48,8 @@ def with_pmi(name: str) -> Metric | None:
     made = PMI.get(metric.trained or metric.kind)
     if made is None:
         return None
-    found = made(f"{metric.name}_with_pmi", checkpoint=metric.options.checkpoint)
-    return None if found.unavailable_reason() else found
+    result = made(f"{metric.name}_with_pmi", checkpoint=metric.options.checkpoint)
+    return None if result.unavailable_reason() else result
 
 
 def cell_figures(scores: np.ndarray, people: np.ndarray, cells: Sequence[tuple[str, str]]) -> dict[str, list[float]]:
@@ -58,13 +58,13 @@ def cell_figures(scores: np.ndarray, people: np.ndarray, cells: Sequence[tuple[s
     Args:
         scores, people: (N,), both defined wherever the first is.
     """
-    found: dict[str, list[float]] = {}
+    results: dict[str, list[float]] = {}
     for cell in dict.fromkeys(cells):
         here = np.array([one == cell for one in cells]) & np.isfinite(scores)
         x, y = scores[here], people[here]
         both = [float(np.corrcoef(*pair)[0, 1]) for pair in ((x, y), (ranks(x), ranks(y)))]
-        found.setdefault(cell[0].removeprefix("grade/"), []).extend(both)
-    return found
+        results.setdefault(cell[0].removeprefix("grade/"), []).extend(both)
+    return results
 
 
 def figures_told(title: str, scores: np.ndarray, people: np.ndarray, cells: Sequence[tuple[str, str]]) -> str:
@@ -73,7 +73,7 @@ def figures_told(title: str, scores: np.ndarray, people: np.ndarray, cells: Sequ
     Args:
         scores: (K, N) of K trainings.
     """
-    by_training = [cell_figures(one, people, cells) for one in scores]
+    by_training = [cell_figures(score, people, cells) for score in scores]
     columns = {
         **{name: [np.mean(one[name]) for one in by_training] for name in by_training[0]},
         MEAN: [np.mean(np.concatenate(list(one.values()))) for one in by_training],
@@ -120,7 +120,7 @@ def main() -> int:
                 if found.unavailable:
                     sys.exit(f"{name} cannot be computed here: {found.unavailable}")
                 known[name] = next(iter(found.scores.values()))[counted]
-        return np.stack([known[one if isinstance(one, str) else one.name] for one in metrics])
+        return np.stack([known[metric if isinstance(metric, str) else metric.name] for metric in metrics])
 
     print(f"{len(people)} replies of {len(set(cells))} cells of {file.name}", flush=True)
     for k, thing in enumerate(options.things):
@@ -131,7 +131,7 @@ def main() -> int:
         ways = [("", sides)]
         if options.pmi:
             mixed = [(told, [with_pmi(str(name)) for name in names]) for told, names in sides]
-            if all(one is not None for _, metrics in mixed for one in metrics):
+            if all(metric is not None for _, metrics in mixed for metric in metrics):
                 ways.append((" with mutual information", mixed))  # type: ignore[arg-type]
         for how, two in ways:
             found = [scores_of(metrics) for _, metrics in two]

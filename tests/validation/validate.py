@@ -135,8 +135,8 @@ def measured(confab: Confab, rated: RatedSet, folder: Path, size: str, work: Pat
     imported = confab.command("import_conversations", str(file), *study, *scale, "--json")
     if imported["skipped"]:
         print(f"  {len(imported['skipped'])} records of {rated.name} were left out")
-    found = confab.command("compute_metrics", *study, "--metrics", metrics, "--inline", "--json")
-    print(f"{rated.name}: {found['seconds']:.0f} s for the metrics", flush=True)
+    result = confab.command("compute_metrics", *study, "--metrics", metrics, "--inline", "--json")
+    print(f"{rated.name}: {result['seconds']:.0f} s for the metrics", flush=True)
 
 
 def fits_of(confab: Confab, rated: RatedSet) -> dict[str, dict[str, Any]]:
@@ -148,18 +148,18 @@ def fits_of(confab: Confab, rated: RatedSet) -> dict[str, dict[str, Any]]:
 
 def told(correlation: dict[str, Any] | None, kind: str) -> str:
     """Write a correlation with its interval, `.42 [.10, .68]`, or a dash where there is none."""
-    found = (correlation or {}).get(kind) or {}
-    if found.get("r") is None:
+    result = (correlation or {}).get(kind) or {}
+    if result.get("r") is None:
         return "–"
-    ends = found.get("ci95")
-    return share(found["r"]) + (f" {span(*ends, shares=True)}" if ends else "")
+    ends = result.get("ci95")
+    return share(result["r"]) + (f" {span(*ends, shares=True)}" if ends else "")
 
 
 def rows_of(name: str, fit: dict[str, Any]) -> list[list[str]]:
     """Return the fit's rows of the table, one per intercept."""
     rows = []
-    for intercept, found in fit["intercepts"].items():
-        pearson, pairs = found["bot_level"]["pearson"], found["pairs"]
+    for intercept, result in fit["intercepts"].items():
+        pearson, pairs = result["bot_level"]["pearson"], result["pairs"]
         null = pearson["null95"]
         rows.append(
             [
@@ -167,7 +167,7 @@ def rows_of(name: str, fit: dict[str, Any]) -> list[list[str]]:
                 f"{fit['preset']}, intercept {intercept}",
                 str(fit["n_conversations"]),
                 str(fit["n_bots"]),
-                told(found["bot_level"], "pearson"),
+                told(result["bot_level"], "pearson"),
                 share(null),
                 f"{pairs['ordered']}/{pairs['all']}",
                 f"{pairs['resolvable_ordered']}/{pairs['resolvable']}",
@@ -179,9 +179,9 @@ def rows_of(name: str, fit: dict[str, Any]) -> list[list[str]]:
 def baseline_rows(fit: dict[str, Any]) -> list[list[str]]:
     """Return a row for each trivial predictor, by the common intercept."""
     rows = []
-    for name, found in fit["baselines"].items():
-        shown = share(found["bot_level"]["pearson"].get("null95"))
-        rows.append(["", name, "", "", told(found["bot_level"], "pearson"), shown, "", ""])
+    for name, baseline in fit["baselines"].items():
+        shown = share(baseline["bot_level"]["pearson"].get("null95"))
+        rows.append(["", name, "", "", told(baseline["bot_level"], "pearson"), shown, "", ""])
     return rows
 
 
@@ -189,15 +189,15 @@ def notes_of(name: str, fit: dict[str, Any]) -> str:
     """Say how good it could be, what the blocks weigh, and the verdict."""
     best = fit["ceiling"]["best_r"]
     supports = STANDINGS[fit["verdict"]["standing"]]
-    found = "; ".join(findings_printed(fit["verdict"]["findings"]))
-    told = ", ".join(
-        f"{block} {share(one['share'])} ({share(one['share_flat_prior'])} by a flat prior)"
-        for block, one in fit["block_shares"].items()
+    result = "; ".join(findings_printed(fit["verdict"]["findings"]))
+    text = ", ".join(
+        f"{block} {share(block_share['share'])} ({share(block_share['share_flat_prior'])} by a flat prior)"
+        for block, block_share in fit["block_shares"].items()
     )
     within, partial = fit["within_bots"], fit["partial_r"] or {}
     return (
         f"{name}: ceiling {share(best)}; r given log turns and log words {share(partial.get('r'))}; r of single "
-        f"conversations within bots {share(within['r'])}; shares of the blocks {told}. Supports {supports}. {found}"
+        f"conversations within bots {share(within['r'])}; shares of the blocks {text}. Supports {supports}. {result}"
     )
 
 

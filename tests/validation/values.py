@@ -93,7 +93,7 @@ def figures_of(document: dict[str, Any]) -> list[float]:
         # Those of earlier presets are 90 % intervals of the mean prediction: widened to 95 % as a normal's are.
         score = float(np.mean([_widened_score(bot) for bot in bots if bot["predicted_ci90"]]))
     pairs = kinds["common"]["pairs"]
-    found = [
+    results = [
         *(kinds[kind]["bot_level"]["pearson"]["r"] for kind in ("common", "fold")),
         document["q2"]["value"],
         document["q2"]["null95"],
@@ -104,7 +104,7 @@ def figures_of(document: dict[str, Any]) -> list[float]:
         score,
         pairs["resolvable_ordered"] / pairs["resolvable"] if pairs["resolvable"] else None,
     ]
-    return [math.nan if value is None else float(value) for value in found]
+    return [math.nan if value is None else float(value) for value in results]
 
 
 def _widened_score(bot: dict[str, Any]) -> float:
@@ -136,8 +136,8 @@ def value_rows(
         samples = samples_of(tables, size, n_samples)
         for preset in SUBSAMPLED:
             fits = [fitted(sample, preset) for sample in samples]
-            found = np.array([figures_of(fit) for fit in fits])
-            rows.append(value_row(name, str(size), preset, _means(found), n_samples))
+            values = np.array([figures_of(fit) for fit in fits])
+            rows.append(value_row(name, str(size), preset, _means(values), n_samples))
             if preset == "strong":
                 against = np.array([figures_against(fit, human) for fit in fits])
                 title = f"{preset}, human means of all conversations"

@@ -40,7 +40,7 @@ def test_everything_that_participants_read_is_translated(locale: str) -> None:
 
 def test_each_pattern_leaves_sources_out() -> None:
     webapp = catalogues.ROOT / "webapp"
-    assert [one for one in catalogues.OF_RESEARCHERS if not any(webapp.glob(one))] == []
+    assert [of_researcher for of_researcher in catalogues.OF_RESEARCHERS if not any(webapp.glob(of_researcher))] == []
 
 
 def test_translations_fill_in_the_same(locale: str) -> None:
@@ -49,8 +49,8 @@ def test_translations_fill_in_the_same(locale: str) -> None:
         if isinstance(message.id, tuple):
             fewest = FEW.get(locale, 1)
             for number, form in enumerate(message.string):
-                wanted, found = blanks(message.id[1]), blanks(form)
-                is_right = set(found) <= set(wanted) if number < fewest else found == wanted
+                expected, result = blanks(message.id[1]), blanks(form)
+                is_right = set(result) <= set(expected) if number < fewest else result == expected
                 wrong += [] if is_right else [form]
         elif message.id and blanks(message.id) != blanks(message.string):
             wrong.append(message.string)

@@ -58,13 +58,13 @@ def test_the_list_has_a_line_for_every_command_of_confab_s_own() -> None:
 def test_help_and_version_need_no_data_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     missing = tmp_path / "not-there"
     env = {**os.environ, "DJANGO_SETTINGS_MODULE": "webapp.settings.embedded", "CONFAB_DATA_DIR": str(missing)}
-    said = run("--help", env=env)
-    assert said.returncode == 0
-    assert "usage: confab COMMAND" in said.stdout
-    assert "leave-bot-out hybrid metric" in said.stdout
+    result = run("--help", env=env)
+    assert result.returncode == 0
+    assert "usage: confab COMMAND" in result.stdout
+    assert "leave-bot-out hybrid metric" in result.stdout
     for asked in ("help", "-h"):
         command_line._Commands(["confab", asked]).execute()
-        assert capsys.readouterr().out == said.stdout
+        assert capsys.readouterr().out == result.stdout
     assert run("--version", env=env).stdout.startswith(f"Confab {VERSION}")
     assert not missing.exists()
 

@@ -261,14 +261,14 @@ class RatingForm(forms.Form):
     def questions(self) -> list[QuestionShown]:
         """Return the questions as shown, with answers and errors."""
         sent_answers = self._sent_answers if self.is_bound else {}
-        wrong = self.errors if self.show_errors else {}
+        errors = self.errors if self.show_errors else {}
         return [
             QuestionShown(
                 number=number,
                 question=question,
                 name=question.key,
                 answer=sent_answers.get(question.key, ""),
-                error=str(wrong[question.key][0]) if question.key in wrong else "",
+                error=str(errors[question.key][0]) if question.key in errors else "",
             )
             for number, question in enumerate(self.shown_questions, start=self.first_number)
         ]

@@ -273,13 +273,13 @@ def benchmark_replies(job: Job, numbers: Collection[int]) -> dict[int, JudgedIte
     """
     params = BenchmarkParams.model_validate(job.payload)
     replies = (job.result or {}).get("replies", [])
-    wanted = {tuple(replies[number]): number for number in numbers if 0 <= number < len(replies)}
+    numbers_by_reply = {tuple(replies[number]): number for number in numbers if 0 <= number < len(replies)}
     items_by_number: dict[int, JudgedItem] = {}
     for item in _judged_items(params):
-        number = wanted.pop((item.key, item.model), None)
+        number = numbers_by_reply.pop((item.key, item.model), None)
         if number is not None:
             items_by_number[number] = item
-        if not wanted:
+        if not numbers_by_reply:
             break
     return items_by_number
 

@@ -75,8 +75,8 @@ SHIPPED_PHRASES: dict[str, tuple[str, ...]] = {
 
 def phrases_watched(values: StudyValues) -> dict[str, tuple[str, ...]]:
     """Return the phrases for each language that the study offers: its own, or the shipped ones; perhaps none."""
-    own = values.safety.distress_phrases
-    return {code: own.get(code) or SHIPPED_PHRASES.get(code, ()) for code in values.texts.offered}
+    distress_phrases = values.safety.distress_phrases
+    return {code: distress_phrases.get(code) or SHIPPED_PHRASES.get(code, ()) for code in values.texts.offered}
 
 
 def languages_unwatched(values: StudyValues) -> list[str]:

@@ -244,7 +244,7 @@ def split_transcript(text: str, names: str = "") -> list[Message]:
     """
     pattern = re.compile(rf"(?:^|\n)[ \t]*({names})[ \t]*:[ \t]*") if names else _TRANSCRIPT
     pieces = pattern.split(text)
-    said = [Message(name.strip(), piece.strip()) for name, piece in zip(pieces[1::2], pieces[2::2], strict=True)]
-    if pieces[0].strip() or not said:
+    messages = [Message(name.strip(), piece.strip()) for name, piece in zip(pieces[1::2], pieces[2::2], strict=True)]
+    if pieces[0].strip() or not messages:
         return [Message("", line.strip()) for line in text.split("\n") if line.strip()]
-    return [message for message in said if message.text]
+    return [message for message in messages if message.text]

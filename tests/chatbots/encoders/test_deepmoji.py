@@ -80,12 +80,12 @@ def test_the_published_size_has_the_published_number_of_parameters() -> None:
 
 def test_the_network_equals_the_formulas(small: tuple[Path, Path, DeepMoji]) -> None:
     weights, vocabulary, model = small
-    found = DeepMojiEncoder(weights, vocabulary).encode(TEXTS)
+    result = DeepMojiEncoder(weights, vocabulary).encode(TEXTS)
     w = {name: tensor.double().numpy() for name, tensor in model.state_dict().items()}
     words = vocabulary_read(vocabulary)
-    for text, row in zip(TEXTS, found, strict=True):
+    for text, row in zip(TEXTS, result, strict=True):
         np.testing.assert_allclose(row, forward_by_numpy(w, word_ids(text, words)), atol=1e-5)
-    assert np.ptp(found, axis=0).max() > 0.1
+    assert np.ptp(result, axis=0).max() > 0.1
 
 
 def test_a_logistic_gate_would_be_another_network(small: tuple[Path, Path, DeepMoji]) -> None:

@@ -103,9 +103,9 @@ def test_sentiment_is_the_weighted_sum(shares: np.ndarray) -> None:
     head = emotion_encoder()
     assert head.weights.shape == (28,)
     expected = [sum(p * VALENCE[label][0] for p, label in zip(row, LABELS, strict=True)) for row in shares]
-    found = head.sentiment(shares)
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-    thanks, hate, happy, sad, train = found
+    result = head.sentiment(shares)
+    np.testing.assert_allclose(result, expected, atol=1e-6)
+    thanks, hate, happy, sad, train = result
     assert min(thanks, happy) > 0.4
     assert max(hate, sad) < -0.3
     assert abs(train) < 0.2
@@ -216,10 +216,10 @@ def test_figures_equal_scikit_learns() -> None:
     present = rng.random((300, 28)) < 0.1
     present[np.arange(300), rng.integers(28, size=300)] = True
     thresholds = np.full(28, 0.05)
-    found = test_figures(p, present, thresholds)
+    result = test_figures(p, present, thresholds)
     said = p >= thresholds
-    assert found["macro_f1"] == pytest.approx(f1_score(present, said, average="macro"), abs=1e-4)
-    assert found["micro_f1"] == pytest.approx(f1_score(present, said, average="micro"), abs=1e-4)
+    assert result["macro_f1"] == pytest.approx(f1_score(present, said, average="macro"), abs=1e-4)
+    assert result["micro_f1"] == pytest.approx(f1_score(present, said, average="micro"), abs=1e-4)
     single = np.eye(28, dtype=bool)[rng.integers(28, size=300)]
     one = test_figures(p, single, thresholds)
     expected = log_loss(single.argmax(axis=1), p, labels=range(28))

@@ -44,9 +44,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 def encoder(files: dict[str, Path], version: int = 1, **kw) -> InferSentEncoder:
     kind = "glove" if version == 1 else "fasttext"
-    made = InferSentEncoder(files["weights"], files[kind], version, **{"normalise": False, **kw})
-    made._vectors.dimension = D
-    return made
+    result = InferSentEncoder(files["weights"], files[kind], version, **{"normalise": False, **kw})
+    result._vectors.dimension = D
+    return result
 
 
 def by_numpy(files: dict[str, Path], words: list[str]) -> np.ndarray:
@@ -82,26 +82,26 @@ def test_the_published_size_has_the_published_number_of_parameters() -> None:
 
 def test_vectors_equal_the_formulas_whatever_the_batch(files: dict[str, Path]) -> None:
     made = encoder(files)
-    found = made.encode([*TEXTS, TEXTS[0]])
-    assert found.shape == (6, 2 * H)
-    assert found.dtype == np.float32
-    for text, row in zip(TEXTS, found, strict=False):
+    result = made.encode([*TEXTS, TEXTS[0]])
+    assert result.shape == (6, 2 * H)
+    assert result.dtype == np.float32
+    for text, row in zip(TEXTS, result, strict=False):
         np.testing.assert_allclose(row, by_numpy(files, made.words(text)), atol=1e-5)
         np.testing.assert_allclose(made.encode([text])[0], row, atol=1e-6)
-    np.testing.assert_array_equal(found[0], found[5])
+    np.testing.assert_array_equal(result[0], result[5])
     assert made.encode([]).shape == (0, 2 * H)
 
 
 def test_compat_lets_padding_into_the_maximum(files: dict[str, Path]) -> None:
     made = encoder(files, compat=True)
-    found = made.encode(TEXTS)
+    result = made.encode(TEXTS)
     alone = np.stack([by_numpy(files, made.words(text)) for text in TEXTS])
     n_words = [len(made.words(text)) for text in TEXTS]
     longest = int(np.argmax(n_words))
     padded = np.maximum(alone, 0)
     padded[longest] = alone[longest]
     assert (alone < 0).any(axis=1).all()
-    np.testing.assert_allclose(found, padded, atol=1e-5)
+    np.testing.assert_allclose(result, padded, atol=1e-5)
     again = made.encode([*TEXTS, TEXTS[0]])  # repeated texts take part in their batch
     np.testing.assert_allclose(again, padded[[*range(len(TEXTS)), 0]], atol=1e-5)
     assert made.identity.name == "infersent1_compat"
@@ -153,7 +153,7 @@ def test_what_cannot_be_is_told(files: dict[str, Path], tmp_path: Path) -> None:
 
 def test_vectors_of_another_size_are_refused(files: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "glove.txt").write_text("<s> 1 2\n</s> 3 4\n")
-    made = InferSentEncoder(files["weights"], tmp_path / "glove.txt")
-    made._vectors.dimension = 2
+    result = InferSentEncoder(files["weights"], tmp_path / "glove.txt")
+    result._vectors.dimension = 2
     with pytest.raises(EncoderError, match="2 dimensions"):
-        made.encode(["hello"])
+        result.encode(["hello"])

@@ -59,10 +59,10 @@ def test_vectors_equal_mean_pooling_done_by_hand() -> None:
             tokens = tokenizer(text, return_tensors="pt", truncation=True, max_length=256)
             mean = model(**tokens).last_hidden_state[0].mean(dim=0)
             expected.append((mean / mean.norm()).numpy())
-    found = sentence_encoder().encode(texts)
-    assert found.dtype == np.float32
-    assert found.shape == (5, 384)
-    np.testing.assert_allclose(found, np.stack(expected), atol=1e-5)
+    result = sentence_encoder().encode(texts)
+    assert result.dtype == np.float32
+    assert result.shape == (5, 384)
+    np.testing.assert_allclose(result, np.stack(expected), atol=1e-5)
 
 
 def test_equal_texts_are_encoded_once_and_order_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,16 +89,17 @@ def test_a_vector_depends_on_its_text_alone() -> None:
 def test_threads_may_encode_at_the_same_time() -> None:
     texts = [f"sentence number {i} of this test" for i in range(40)]
     expected = sentence_encoder().encode(texts)
-    found: dict[int, np.ndarray] = {}
+    results: dict[int, np.ndarray] = {}
     threads = [
-        threading.Thread(target=lambda i=i: found.update({i: sentence_encoder().encode(texts[i::4])})) for i in range(4)
+        threading.Thread(target=lambda i=i: results.update({i: sentence_encoder().encode(texts[i::4])}))
+        for i in range(4)
     ]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     for i in range(4):
-        np.testing.assert_allclose(found[i], expected[i::4], atol=1e-5)
+        np.testing.assert_allclose(results[i], expected[i::4], atol=1e-5)
 
 
 def test_a_local_folder_takes_the_defaults_place(tmp_path: Path) -> None:
@@ -210,11 +211,11 @@ def test_of_two_processes_one_makes_the_arrays(tmp_path: Path) -> None:
     processes = [context.Process(target=_make_in_process, args=(str(tmp_path), barrier, queue)) for _ in range(2)]
     for process in processes:
         process.start()
-    found = [queue.get(timeout=600) for _ in processes]
+    results = [queue.get(timeout=600) for _ in processes]
     for process in processes:
         process.join()
-    assert [total for total, _ in found] == [sum(range(50_000))] * 2
-    assert sum(n_made for _, n_made in found) == 1
+    assert [total for total, _ in results] == [sum(range(50_000))] * 2
+    assert sum(n_made for _, n_made in results) == 1
     assert len(list((tmp_path / "test_arrays").glob("*.npz"))) == 1
     assert not list((tmp_path / "test_arrays").glob("*.part"))
 
@@ -239,16 +240,16 @@ def test_proportions_sum_to_one_for_words() -> None:
 def test_pca_against_a_singular_value_decomposition():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(200, 6)) @ np.diag([5, 3, 1, 0.5, 0.1, 0.01]) + 7
-    found = PCA.fit(x, 0.95)
+    result = PCA.fit(x, 0.95)
     _, s, vt = np.linalg.svd(x - x.mean(0), full_matrices=False)
     shares = np.cumsum(s**2) / (s**2).sum()
     n = int((shares < 0.95).sum()) + 1
-    assert found.components.shape == (n, 6)
-    assert found.variance == pytest.approx(shares[n - 1])
-    assert shares[n - 2] < 0.95 <= found.variance
-    np.testing.assert_allclose(np.abs(np.sum(found.components * vt[:n], axis=1)), 1, atol=1e-5)
-    np.testing.assert_allclose(found(x).mean(0), 0, atol=1e-4)
-    np.testing.assert_allclose(found(x).var(0), s[:n] ** 2 / 200, rtol=1e-4)
+    assert result.components.shape == (n, 6)
+    assert result.variance == pytest.approx(shares[n - 1])
+    assert shares[n - 2] < 0.95 <= result.variance
+    np.testing.assert_allclose(np.abs(np.sum(result.components * vt[:n], axis=1)), 1, atol=1e-5)
+    np.testing.assert_allclose(result(x).mean(0), 0, atol=1e-4)
+    np.testing.assert_allclose(result(x).var(0), s[:n] ** 2 / 200, rtol=1e-4)
 
 
 def test_a_large_corpus_is_reduced_part_by_part(monkeypatch):
@@ -272,9 +273,9 @@ def test_the_file_gives_the_same_map_and_a_damaged_one_is_refused(tmp_path):
     x = np.random.default_rng(2).normal(size=(30, 4)).astype(np.float32)
     fitted = PCA.fit(x, 0.7)
     fitted.write(tmp_path)
-    found = PCA.read(tmp_path)
-    np.testing.assert_array_equal(found(x), fitted(x))
-    assert found.variance == fitted.variance
+    text = PCA.read(tmp_path)
+    np.testing.assert_array_equal(text(x), fitted(x))
+    assert text.variance == fitted.variance
     path = tmp_path / PCA_FILE
     path.write_bytes(path.read_bytes()[:-8])
     with pytest.raises(ValueError, match="cannot be read"):
@@ -298,16 +299,16 @@ def store(tmp_path: Path) -> TextStore:
 
 def test_rows_come_back_to_the_bit_by_encoder_and_text(store: TextStore) -> None:
     store.put("a", ROWS)
-    found = TextStore(store.path).get("a", [*ROWS, "three"])
-    assert found.keys() == ROWS.keys()
+    result = TextStore(store.path).get("a", [*ROWS, "three"])
+    assert result.keys() == ROWS.keys()
     for text, row in ROWS.items():
-        assert found[text].dtype == np.float32
-        np.testing.assert_array_equal(found[text], row)
+        assert result[text].dtype == np.float32
+        np.testing.assert_array_equal(result[text], row)
     assert store.get("b", list(ROWS)) == {}
     many = [f"text {i}" for i in range(2_000)]
     store.put("a", {text: np.full(3, i, np.float32) for i, text in enumerate(many)})
-    found = store.get("a", many)
-    assert [int(found[text][0]) for text in many] == list(range(2_000))
+    result = store.get("a", many)
+    assert [int(result[text][0]) for text in many] == list(range(2_000))
 
 
 def test_only_its_owner_can_read_it(store: TextStore) -> None:
@@ -442,13 +443,13 @@ texts = st.integers(1, 6).flatmap(lambda n: arrays(float, (n, D), elements=numbe
 def test_against_plain_loops(x, y):
     x = np.array([row for row in x if np.any(row)])
     y = np.array([row for row in y if np.any(row)])
-    found = likeness(x.reshape(-1, D), y.reshape(-1, D))
+    result = likeness(x.reshape(-1, D), y.reshape(-1, D))
     if not len(x) or not len(y):
-        assert all(math.isnan(v) for v in (found.average, found.extrema, found.greedy))
+        assert all(math.isnan(v) for v in (result.average, result.extrema, result.greedy))
         return
     forth, back = plain_greedy(x, y), plain_greedy(y, x)
     expected = (plain_average(x, y), plain_extrema(x, y), (forth + back) / 2, forth)
-    np.testing.assert_allclose((found.average, found.extrema, found.greedy, found.greedy_ref), expected, atol=1e-9)
+    np.testing.assert_allclose((result.average, result.extrema, result.greedy, result.greedy_ref), expected, atol=1e-9)
 
 
 @settings(max_examples=50, deadline=None)

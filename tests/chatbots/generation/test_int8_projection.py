@@ -71,13 +71,13 @@ def test_a_shipped_model_says_nearly_the_same():
     tokenise = tokeniser_get(manifest.tokeniser).tokenise
     talk = ["hello , how are you ?", "i am fine . do you like music ?", "yes , i play the piano ."]
     batch = DialogueBatch.from_ids([[vocabulary.ids(tokenise(text)) for text in talk]])
-    found = []
+    results = []
     with torch.inference_mode():
         for model in (plain, rough):
             loss = model.loss(batch, generator=torch.Generator().manual_seed(1))
-            found.append(float(loss.tokens_nll) / loss.n_tokens)
-    assert found[0] != found[1]
-    assert found[1] == pytest.approx(found[0], abs=0.02), "nats a token"
+            results.append(float(loss.tokens_nll) / loss.n_tokens)
+    assert results[0] != results[1]
+    assert results[1] == pytest.approx(results[0], abs=0.02), "nats a token"
 
 
 def test_it_is_another_bot_and_others_stay_who_they_were(tmp_path):

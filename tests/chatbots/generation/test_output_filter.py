@@ -365,25 +365,25 @@ def test_a_cut_text_keeps_its_last_whole_line_or_sentence_and_at_least_half(text
 
 def test_a_text_that_is_cut_ends_with_its_last_whole_sentence():
     growing = GrowingText()
-    said = "I like it. It rains a lot here. But the sum"
-    pieces = [growing.grow(said[:n])[0] for n in range(1, len(said) + 1)]
+    text = "I like it. It rains a lot here. But the sum"
+    pieces = [growing.grow(text[:n])[0] for n in range(1, len(text) + 1)]
     assert "".join(pieces) == "I like it. It rains a lot here."
-    assert growing.end(said, cut=True) == ""
+    assert growing.end(text, cut=True) == ""
     # Nothing has to be taken back: a sentence comes word by word once it is as long as all before it.
     assert [piece for piece in pieces if piece] == ["I", " like", " it.", " It rains a lot", " here."]
 
 
 def test_a_list_comes_line_by_line_and_a_long_sentence_word_by_word_again():
     growing = GrowingText()
-    said = "Two:\n- Paris\n- Rome\n- Lond"
-    pieces = [growing.grow(said[:n])[0] for n in range(1, len(said) + 1)]
+    text = "Two:\n- Paris\n- Rome\n- Lond"
+    pieces = [growing.grow(text[:n])[0] for n in range(1, len(text) + 1)]
     assert [piece for piece in pieces if piece] == ["Two:", "\n- Paris", "\n- Rome"]
-    assert growing.end(said, cut=True) == ""
+    assert growing.end(text, cut=True) == ""
     growing = GrowingText()
-    said = "Sure! A sentence that goes on and on"
-    pieces = [growing.grow(said[:n])[0] for n in range(1, len(said) + 1)]
+    text = "Sure! A sentence that goes on and on"
+    pieces = [growing.grow(text[:n])[0] for n in range(1, len(text) + 1)]
     assert [piece for piece in pieces if piece] == ["Sure!", " A sentence that", " goes", " on", " and"]
-    assert growing.end(said, cut=True) == " on"
+    assert growing.end(text, cut=True) == " on"
 
 
 def test_a_text_without_a_whole_sentence_stays_as_it_is():

@@ -234,9 +234,9 @@ def assert_same(got: list[Hypothesis], expected: list[tuple]):
 def test_agrees_with_a_search_with_plain_lists(name, options):
     model = tiny(name, spread=2.5)
     settings = BeamSettings(**{"beam": 3, "max_tokens": 4, "end": EOS, **options})
-    found = beam_search(model, encoded(model), settings, start=SOS)
+    result = beam_search(model, encoded(model), settings, start=SOS)
     for row in range(0, len(CONTEXTS), 2):
-        assert_same(found[row], plain_search(model, row, settings))
+        assert_same(result[row], plain_search(model, row, settings))
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 0.8])
@@ -246,7 +246,7 @@ def test_a_beam_wide_enough_finds_what_full_enumeration_finds(name, length_penal
     model = tiny(name, V=6)
     contexts = [[[4, 5], [5]], [[4]]]
     settings = BeamSettings(beam=160, max_tokens=3, end=EOS, length_penalty=length_penalty)
-    found = beam_search(model, encoded(model, contexts), settings, start=SOS)
+    result = beam_search(model, encoded(model, contexts), settings, start=SOS)
     words = [token for token in range(6) if token != EOS]
     for row, context in enumerate(contexts):
         everything = []
@@ -262,7 +262,7 @@ def test_a_beam_wide_enough_finds_what_full_enumeration_finds(name, length_penal
                 everything.append((said, has_ended, log_p, score))
         everything.sort(key=lambda e: (not e[1], -e[3]))
         assert len(everything) == 156
-        assert_same(found[row], everything)
+        assert_same(result[row], everything)
 
 
 def test_beam_1_is_greedy():

@@ -270,9 +270,9 @@ class TestSentenceDrop:
         model = tiny("vhcr")
         batch = batch_of(CONVERSATIONS)
         noise = noise_for(batch)
-        kept = terms_of(model, batch, noise).nll
+        nll = terms_of(model, batch, noise).nll
         dropped = terms_of(model, batch, noise, 0.9, torch.Generator().manual_seed(1)).nll
-        assert torch.equal(kept, dropped)
+        assert torch.equal(nll, dropped)
 
     def test_compat_drops_places_for_all_and_in_evaluation(self):
         model = tiny("vhcr", compat_sentence_drop=True)

@@ -55,10 +55,10 @@ class ChatModel(BotDefaults):
 
 @pytest.fixture
 def model() -> Iterator[ChatModel]:
-    made = ChatModel()
-    bots.add(made)
-    yield made
-    bots.discard(made.name)
+    result = ChatModel()
+    bots.add(result)
+    yield result
+    bots.discard(result.name)
 
 
 def messages(context: Conversation) -> list[dict[str, str]]:
@@ -143,9 +143,9 @@ def test_a_blank_message_is_a_failure(model: ChatModel) -> None:
 
 
 def test_a_person_opens_where_one_was_drawn(model: ChatModel) -> None:
-    drawn = HumanChat("other", Conversation("d", (Turn("human", "good morning"),)))
+    chat = HumanChat("other", Conversation("d", (Turn("human", "good morning"),)))
     (move,) = participant_load("prompted:chat-model").moves(
-        [ParticipantTurn(Conversation("1"), "eliza", sampled_chat=drawn)]
+        [ParticipantTurn(Conversation("1"), "eliza", sampled_chat=chat)]
     )
     assert (move.text, move.source) == ("good morning", "d")
     assert model.seen == []
@@ -172,7 +172,7 @@ def test_a_checkpoint_answers_and_opens_with_the_everyday_corpus() -> None:
             ParticipantTurn(Conversation.from_texts(["hi", "Do you like films?"], seed=5), "eliza"),
         ]
     )
-    assert first.text in {said[0] for said in everyday_messages()}
+    assert first.text in {message[0] for message in everyday_messages()}
     assert second.text
     assert second.error is None
     seen = participant.reversed(ParticipantTurn(Conversation.from_texts(["hi", "Do you?"]), "eliza"))
@@ -305,6 +305,6 @@ def test_the_field_case_of_leaving_ends_after_two_messages(model: ChatModel, mon
     says = iter(case["messages"])
     monkeypatch.setattr(type(model), "says", property(lambda _self: next(says)), raising=False)
     (chat,) = simulate_chats(FakeWholeBot(), participant_load("prompted:chat-model"), seeds=[1], may_leave=True)
-    said = [turn.text for turn in chat.conversation.turns if turn.speaker == "human"]
-    assert said == ["Hello, a question.", "Thanks!"]
+    texts = [turn.text for turn in chat.conversation.turns if turn.speaker == "human"]
+    assert texts == ["Hello, a question.", "Thanks!"]
     assert chat.left_after == 2

@@ -130,7 +130,7 @@ def test_nothing_of_the_same_bot_or_person_comes_back(ranking: str) -> None:
         + tuple(chat("c", topic, "cid") for topic in ("music", "travel"))
     )
     participant = participant_load("retrieval", people=people)
-    of_a = {text for one in people if one.bot == "a" for text in one.messages if len(text.split()) > 3}
+    of_a = {text for person in people if person.bot == "a" for text in person.messages if len(text.split()) > 3}
     for stored, one in zip(people, simulate_within(people, participant), strict=True):
         if stored.bot in ("a", "b"):  # all that anyone wrote to b was written to a, too, but for short messages
             assert not set(one.conversation.texts[::2]) & of_a
@@ -173,7 +173,7 @@ def test_it_leaves_where_the_person_left_if_no_length_is_planned(ranking: str) -
 def test_a_move_depends_on_its_turn_alone(ranking: str) -> None:
     participant = participant_load("retrieval", people=PEOPLE)
     turns = [turn("hi", asks, seed=seed) for seed in range(5) for asks, *_ in TOPICS.values()]
-    assert participant.moves(turns) == [move for one in turns for move in participant.moves([one])]
+    assert participant.moves(turns) == [move for turn in turns for move in participant.moves([turn])]
 
 
 def test_it_votes_only_where_people_did(ranking: str) -> None:

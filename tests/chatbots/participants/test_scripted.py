@@ -11,9 +11,9 @@ from evaluation.simulation.simulated_chats import simulate_chats
 def test_it_writes_one_speakers_messages_in_their_order():
     dialogues = {dialogue.turns[::2] for dialogue in corpus_read().dialogues}
     chats = simulate_chats(bot_load("eliza"), participant_load("scripted"), seeds=range(20), n_exchanges=2)
-    starts = {said[:2] for said in dialogues}
-    assert all(one.conversation.texts[::2] in starts for one in chats)
-    assert len({one.conversation.texts[0] for one in chats}) > 10
+    starts = {dialogue[:2] for dialogue in dialogues}
+    assert all(chat.conversation.texts[::2] in starts for chat in chats)
+    assert len({chat.conversation.texts[0] for chat in chats}) > 10
 
 
 def test_a_new_conversation_follows_the_last_message():
@@ -27,7 +27,7 @@ def test_a_new_conversation_follows_the_last_message():
 def test_it_votes_on_about_every_second_reply_and_worse_on_a_parrot():
     def votes(bot: str) -> list[int]:
         chats = simulate_chats(bot_load(bot), participant_load("scripted"), seeds=range(60), n_exchanges=5)
-        return [turn.vote for one in chats for turn in one.conversation.turns if turn.speaker == "bot"]
+        return [turn.vote for chat in chats for turn in chat.conversation.turns if turn.speaker == "bot"]
 
     eliza, parrot = votes("eliza"), votes("parrot")
     assert 0.4 < sum(map(abs, eliza)) / len(eliza) < 0.6
@@ -38,4 +38,4 @@ def test_a_move_depends_on_its_turn_alone():
     participant = participant_load("scripted")
     turns = [ParticipantTurn(Conversation.from_texts(["hi", "yes"] * 2, id="1", seed=n), "eliza") for n in range(9)]
     assert participant.moves(turns) == [participant.moves([turn])[0] for turn in turns]
-    assert participant.moves(turns)[0].text in {text for said in everyday_messages() for text in said}
+    assert participant.moves(turns)[0].text in {text for message in everyday_messages() for text in message}

@@ -131,8 +131,8 @@ def test_a_file_that_is_no_config_is_named(tmp_path):
 def test_numbers_may_be_written_as_people_do(tmp_path):
     text = yaml.safe_load("{lr: 1e-3, clip: 2}")
     assert text["lr"] == "1e-3"  # what YAML makes of it
-    found = config_check(GOOD | {"optimiser": text}, tmp_path).optimiser
-    assert (found.lr, found.clip) == (0.001, 2.0)
+    optimiser = config_check(GOOD | {"optimiser": text}, tmp_path).optimiser
+    assert (optimiser.lr, optimiser.clip) == (0.001, 2.0)
 
 
 # --- the paper's rows -------------------------------------------------------------------------------------
@@ -222,12 +222,12 @@ def test_table_5_has_every_ablation_of_every_row() -> None:
 @pytest.mark.parametrize("name", ABLATIONS)
 def test_an_ablation_differs_from_its_row_in_one_setting(tmp_path: Path, name: str) -> None:
     row = paper_row(name.rpartition("-")[0], tmp_path)
-    found = config_load(CONFIGS_FOLDER / "table5" / f"{name}.yaml", tmp_path)
-    assert found.name == name
+    result = config_load(CONFIGS_FOLDER / "table5" / f"{name}.yaml", tmp_path)
+    assert result.name == name
     assert row.ei is not None
-    assert found.ei == row.ei.model_copy(update=ABLATIONS[name])
+    assert result.ei == row.ei.model_copy(update=ABLATIONS[name])
     same = {"name": "", "title": "", "ei": None}
-    assert found.model_copy(update=same) == row.model_copy(update=same)
+    assert result.model_copy(update=same) == row.model_copy(update=same)
 
 
 ROWS = sorted(path.stem for path in (CONFIGS_FOLDER / "table9").glob("*.yaml"))
@@ -253,25 +253,25 @@ def compat(cls: type) -> set[str]:
 @pytest.mark.parametrize("name", ROWS)
 def test_every_row_of_table_9_can_take_the_released_codes_behaviour(data: Path, name: str) -> None:
     row = CONFIGS_FOLDER / "table9" / f"{name}.yaml"
-    plain, found = config_load(row, data), config_load(row, data, "compat-2019")
-    assert (plain.name, found.name) == (name, f"{name}-compat-2019")
-    assert found.digest != plain.digest
-    sizes = config_read(found.model, {**found.sizes, "V": 20_000})
+    plain, result = config_load(row, data), config_load(row, data, "compat-2019")
+    assert (plain.name, result.name) == (name, f"{name}-compat-2019")
+    assert result.digest != plain.digest
+    sizes = config_read(result.model, {**result.sizes, "V": 20_000})
     assert sizes.p == 0  # no effective dropout
     classes = {"hred": HREDConfig, "vhred": VHREDConfig, "vhcr": VHCRConfig}
-    assert all(getattr(sizes, option) for option in compat(classes[found.model]))
-    assert (found.ei is None) == (plain.ei is None)
-    if found.ei is not None:
-        assert (found.ei.emotion_encoder, found.ei.sentence_encoder) == ("deepmoji", "infersent")
-        assert found.ei.infersent is not None
-        assert all(getattr(found.ei.infersent, option) for option in compat(InferSentFiles))
-        on = {option for option in compat(EITraining) if getattr(found.ei, option)}
+    assert all(getattr(sizes, option) for option in compat(classes[result.model]))
+    assert (result.ei is None) == (plain.ei is None)
+    if result.ei is not None:
+        assert (result.ei.emotion_encoder, result.ei.sentence_encoder) == ("deepmoji", "infersent")
+        assert result.ei.infersent is not None
+        assert all(getattr(result.ei.infersent, option) for option in compat(InferSentFiles))
+        on = {option for option in compat(EITraining) if getattr(result.ei, option)}
         # Of the released models VHCR alone lets the ablation's heads teach.
-        unfit = set() if found.model == "vhcr" else {"compat_input_only_attached"}
+        unfit = set() if result.model == "vhcr" else {"compat_input_only_attached"}
         assert on == compat(EITraining) - unfit
-        assert found.ei.w_inf == plain.ei.w_inf  # type: ignore[union-attr]
-    assert found.sizes["C"] == plain.sizes["C"]
-    assert found.optimiser.batch_size == plain.optimiser.batch_size
+        assert result.ei.w_inf == plain.ei.w_inf  # type: ignore[union-attr]
+    assert result.sizes["C"] == plain.sizes["C"]
+    assert result.optimiser.batch_size == plain.optimiser.batch_size
 
 
 def test_the_base_names_what_a_bot_wants_too() -> None:
@@ -306,8 +306,8 @@ def test_a_config_names_its_base(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text("{data: {corpora: [{path: everyday}]}, seed: 4}")
     own = tmp_path / "own.yaml"
     own.write_text(yaml.safe_dump({"base": "mine", "name": "own", "model": "hred"}))
-    found = config_load(own)
-    assert (found.name, found.seed, found.data.corpora[0].path) == ("own", 4, "everyday")
+    result = config_load(own)
+    assert (result.name, result.seed, result.data.corpora[0].path) == ("own", 4, "everyday")
     own.write_text(yaml.safe_dump({"base": "compat-2018", "name": "own", "model": "hred"}))
     with pytest.raises(ValuesError, match=r"own\.yaml: base is 'compat-2018'.*compat-2019"):
         config_load(own)
@@ -391,17 +391,17 @@ def test_a_config_of_the_project_keeps_its_digest(corpora: Path, name: str) -> N
 
 @pytest.mark.parametrize("name", WITH_2019)
 def test_a_config_laid_over_a_base_keeps_its_digest(corpora: Path, name: str) -> None:
-    found = config_load(CONFIGS / f"{name}.yaml", corpora, "compat-2019")
-    assert found.digest == WITH_2019[name]
+    result = config_load(CONFIGS / f"{name}.yaml", corpora, "compat-2019")
+    assert result.digest == WITH_2019[name]
 
 
 def test_numbers_count_as_what_they_are_and_sizes_as_they_were_written(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(subject.EITraining, "encoders", lambda self, folder: ())
-    found = config_check(AS_WRITTEN, tmp_path)
-    assert found.digest == "9d21627f050228f5"
-    assert found.decisive["sizes"] == {"E": 256, "dropout": 0, "Z": 8}
+    result = config_check(AS_WRITTEN, tmp_path)
+    assert result.digest == "9d21627f050228f5"
+    assert result.decisive["sizes"] == {"E": 256, "dropout": 0, "Z": 8}
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -40,8 +40,8 @@ def test_a_repeated_corpus_weighs_in_training_alone(tmp_path):
 
 def test_the_vocabulary_is_of_the_training_text_alone(tmp_path):
     dialogues = [[f"word{i} here", "yes"] for i in range(20)]
-    found = data_prepare(config(corpus(tmp_path, dialogues)))
-    assert sum(word.startswith("word") for word in found.vocabulary.words) == 16
+    result = data_prepare(config(corpus(tmp_path, dialogues)))
+    assert sum(word.startswith("word") for word in result.vocabulary.words) == 16
 
 
 @pytest.mark.parametrize(
@@ -71,20 +71,20 @@ def test_whole_sentences_that_fit(n, kept):
 )
 def test_what_there_is_nothing_to_learn_from(tmp_path, dialogues, error, message):
     changes = {"data": {"min_count": 99}} if error is VocabularyError else {}
-    wanted = config(corpus(tmp_path, dialogues), **changes)
+    expected = config(corpus(tmp_path, dialogues), **changes)
     if error is None:
-        assert data_prepare(wanted).train.n_targets > 0
+        assert data_prepare(expected).train.n_targets > 0
         return
     with pytest.raises(error, match=message):
-        data_prepare(wanted)
+        data_prepare(expected)
 
 
 def test_words_that_are_all_unknown_can_be_learnt_from(tmp_path):
     dialogues = [["the the", "the the"]] * 8 + [["zzx", "qqy"]] * 12
-    wanted = config(corpus(tmp_path, dialogues), data={"max_words": 5})
-    found = data_prepare(wanted)
-    assert len(found.vocabulary) == 5
-    assert found.train.coverage < 1
+    expected = config(corpus(tmp_path, dialogues), data={"max_words": 5})
+    result = data_prepare(expected)
+    assert len(result.vocabulary) == 5
+    assert result.train.coverage < 1
 
 
 def test_contexts_hold_what_an_input_only_model_reads(tmp_path, monkeypatch):
@@ -163,10 +163,10 @@ def test_a_batch_is_what_padding_one_by_one_gives() -> None:
 def test_an_epoch_reads_every_window_once_in_an_order_of_its_own() -> None:
     windows = windows_make(DIALOGUES, VOCABULARY, WORDS1, n_utterances=3, mode="slide")
     epochs = [conversations(list(windows.batches(5, 7, epoch))) for epoch in (0, 1)]
-    wanted = sorted([*VOCABULARY.ids(tokenise(t)), EOS] for w in texts_of(windows) for t in w)
+    expected = sorted([*VOCABULARY.ids(tokenise(t)), EOS] for w in texts_of(windows) for t in w)
     for epoch in epochs:
         assert len(epoch) == len(windows)
-        assert sorted(chain.from_iterable(epoch)) == wanted
+        assert sorted(chain.from_iterable(epoch)) == expected
     assert epochs[0] != epochs[1]
     assert epochs[0] == conversations(list(windows.batches(5, 7, 0)))
     assert epochs[0] != conversations(list(windows.batches(5, 8, 0)))
@@ -239,9 +239,9 @@ def test_the_embedding_begins_with_word_vectors():
 
 
 def test_the_bias_begins_with_the_shares_of_the_words(tmp_path):
-    wanted = config(corpus_write(tmp_path), "vhred", start={"word_counts": True})
-    data = data_prepare(wanted)
-    model = initialise_model(wanted, data, tmp_path / "out")
+    expected = config(corpus_write(tmp_path), "vhred", start={"word_counts": True})
+    data = data_prepare(expected)
+    model = initialise_model(expected, data, tmp_path / "out")
     shares = torch.softmax(model.decoder.project.bias.detach(), 0).numpy()
     counts = np.zeros(len(data.vocabulary))
     for row in data.train.utterances:

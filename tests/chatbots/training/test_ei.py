@@ -51,16 +51,16 @@ def paper_ei(folder: Path, **more: Any) -> dict[str, Any]:
 
 
 def test_the_targets_are_the_papers_where_its_files_are_named(folder: Path) -> None:
-    wanted = config(folder, ei=paper_ei(folder, variance=0.9))
-    found = data_prepare(wanted).targets
-    texts = list(found.row)
+    expected = config(folder, ei=paper_ei(folder, variance=0.9))
+    targets = data_prepare(expected).targets
+    texts = list(targets.row)
     deepmoji = DeepMojiEncoder(folder / "pytorch_model.bin", folder / "vocabulary.json")
-    np.testing.assert_allclose(found.emotion, deepmoji.encode(texts), atol=1e-6)
+    np.testing.assert_allclose(targets.emotion, deepmoji.encode(texts), atol=1e-6)
     infersent = InferSentEncoder(folder / "infersent1.pkl", folder / "glove.txt", normalise=False)
     vectors = infersent.encode(texts)
     assert np.linalg.norm(vectors, axis=1).std() > 0.01  # their own lengths, as the released code
-    np.testing.assert_allclose(found.sentence, found.pca(vectors), atol=1e-5)
-    assert found.encoders == {"emotion": deepmoji.identity.key, "sentence": infersent.identity.key}
+    np.testing.assert_allclose(targets.sentence, targets.pca(vectors), atol=1e-5)
+    assert targets.encoders == {"emotion": deepmoji.identity.key, "sentence": infersent.identity.key}
 
 
 def test_targets_are_computed_once_and_where_the_training_does(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,9 +73,9 @@ def test_targets_are_computed_once_and_where_the_training_does(folder: Path, mon
 
     monkeypatch.setattr(DeepMojiEncoder, "encode", encode)
     monkeypatch.setattr(InferSentEncoder, "encode", encode)
-    wanted = config(folder, ei=paper_ei(folder))
+    expected = config(folder, ei=paper_ei(folder))
     for _ in range(2):
-        data_prepare(wanted, ELSEWHERE)
+        data_prepare(expected, ELSEWHERE)
     assert sorted(asked) == [("DeepMojiEncoder", ELSEWHERE), ("InferSentEncoder", ELSEWHERE)]
 
 
@@ -207,15 +207,15 @@ def test_targets_of_all_texts_with_a_pca_of_the_training_text(monkeypatch):
     monkeypatch.setattr(subject, "embeddings_cached", fake_embeddings)
     training = [f"text {i}" for i in range(40)]
     encoders = {"emotion": emotion_encoder(), "sentence": sentence_encoder()}
-    found = targets_make(training, ["other", "text 3"], variance=0.5, **encoders)
-    assert list(found.row) == [*training, "other"]
-    np.testing.assert_allclose(found.emotion.sum(1), 1, rtol=1e-5)
-    assert found.emotion.shape == (41, 28)
-    assert found.sentence.shape == (41, len(found.pca.components))
+    result = targets_make(training, ["other", "text 3"], variance=0.5, **encoders)
+    assert list(result.row) == [*training, "other"]
+    np.testing.assert_allclose(result.emotion.sum(1), 1, rtol=1e-5)
+    assert result.emotion.shape == (41, 28)
+    assert result.sentence.shape == (41, len(result.pca.components))
     alone = PCA.fit(fake_embeddings(training), 0.5)
-    np.testing.assert_allclose(found.pca.components, alone.components, atol=1e-5)
+    np.testing.assert_allclose(result.pca.components, alone.components, atol=1e-5)
     expected = alone(fake_embeddings(["other"]))[0]
-    np.testing.assert_allclose(found.sentence[found.row["other"]], expected, atol=1e-5)
+    np.testing.assert_allclose(result.sentence[result.row["other"]], expected, atol=1e-5)
 
 
 def test_embeddings_are_computed_once(tmp_path):

@@ -29,14 +29,14 @@ def split_batches():
 
 def test_perplexity_without_latents_is_that_of_the_tokens():
     model = tiny("hred")
-    found = perplexity(model, split_batches(), 1, seed=0)
+    result = perplexity(model, split_batches(), 1, seed=0)
     nll = n = 0.0
     for batch in split_batches():
         parts = model.loss(batch)
         nll, n = nll + float(parts.tokens_nll.detach()), n + parts.n_tokens
-    assert found["perplexity"] == pytest.approx(math.exp(nll / n), rel=1e-5)
-    assert found["kl"] == 0
-    assert found["tokens"] == n
+    assert result["perplexity"] == pytest.approx(math.exp(nll / n), rel=1e-5)
+    assert result["kl"] == 0
+    assert result["tokens"] == n
 
 
 def test_perplexity_with_latents_is_a_bound_that_samples_tighten():
@@ -53,59 +53,59 @@ def test_perplexity_with_latents_is_a_bound_that_samples_tighten():
 
 
 def test_nothing_to_measure_is_undefined():
-    found = perplexity(tiny("hred"), [], 1, seed=0)
-    assert math.isnan(found["perplexity"])
-    assert found["tokens"] == 0
+    result = perplexity(tiny("hred"), [], 1, seed=0)
+    assert math.isnan(result["perplexity"])
+    assert result["tokens"] == 0
 
 
 def test_validation_does_not_depend_on_the_batches_and_uses_the_whole_kl(tmp_path):
-    wanted = config(corpus_write(tmp_path), "vhred", sizes={"dropout": 0.0})
-    data = data_prepare(wanted)
-    model = started(wanted, data)
-    one = subject.validation_loss(model, data, wanted, CPU)
-    again = subject.validation_loss(model.train(), data, wanted, CPU)
+    expected = config(corpus_write(tmp_path), "vhred", sizes={"dropout": 0.0})
+    data = data_prepare(expected)
+    model = started(expected, data)
+    one = subject.validation_loss(model, data, expected, CPU)
+    again = subject.validation_loss(model.train(), data, expected, CPU)
     assert one == again  # evaluation mode, the same noise
     assert one["loss"] == pytest.approx(one["tokens_nll"] + one["kl"])
     hred = config(tmp_path)
     plain = started(hred, data)
-    found = subject.validation_loss(plain, data, hred, CPU)
+    result = subject.validation_loss(plain, data, hred, CPU)
     parts = plain.loss(next(data.validation.batches(999, 0, 0)))
-    assert found["loss"] == pytest.approx(float(parts.tokens_nll.detach()) / parts.n_tokens, rel=1e-5)
+    assert result["loss"] == pytest.approx(float(parts.tokens_nll.detach()) / parts.n_tokens, rel=1e-5)
 
 
 @pytest.mark.parametrize("beam", [1, 3])
 def test_first_replies_and_their_likeness(tmp_path, monkeypatch, beam):
-    wanted = config(corpus_write(tmp_path), "vhcr", held_out={"beam": beam, "max_replies": 3})
-    data = data_prepare(wanted)
-    model = started(wanted, data)
+    expected = config(corpus_write(tmp_path), "vhcr", held_out={"beam": beam, "max_replies": 3})
+    data = data_prepare(expected)
+    model = started(expected, data)
     pairs = data.first_exchanges(3)
-    replies = subject.first_replies(model, data, wanted, [first for first, _ in pairs])
+    replies = subject.first_replies(model, data, expected, [first for first, _ in pairs])
     assert len(replies) == len(pairs) > 0
     assert all("<unk>" not in reply for reply in replies)
-    assert replies == subject.first_replies(model, data, wanted, [first for first, _ in pairs])
+    assert replies == subject.first_replies(model, data, expected, [first for first, _ in pairs])
     # The true reply itself, said back, is wholly alike.
     words = [data.tokeniser.tokenise(truth) for _, truth in pairs]
     monkeypatch.setattr(subject, "first_replies", lambda *_: words)
-    found = subject.embedding_metrics(model, data, wanted)
-    assert found["replies"] == len(pairs)
+    result = subject.embedding_metrics(model, data, expected)
+    assert result["replies"] == len(pairs)
     for name in ("average", "extrema", "greedy", "greedy_ref"):
-        assert found[name] == pytest.approx(1, abs=1e-5)
+        assert result[name] == pytest.approx(1, abs=1e-5)
     # One without any known word is left out.
     monkeypatch.setattr(subject, "first_replies", lambda *_: [["zzxqy"], *words[1:]])
     assert word_vectors().lookup("zzxqy") is None
-    assert subject.embedding_metrics(model, data, wanted)["replies"] == len(pairs) - 1
+    assert subject.embedding_metrics(model, data, expected)["replies"] == len(pairs) - 1
 
 
 def test_greedy_ref_goes_from_the_true_reply_to_the_generated_one(tmp_path, monkeypatch):
-    wanted = config(corpus_write(tmp_path))
-    data = data_prepare(wanted)
+    expected = config(corpus_write(tmp_path))
+    data = data_prepare(expected)
     monkeypatch.setattr(type(data), "first_exchanges", lambda *_: [("hi", "tea and music")])
     monkeypatch.setattr(subject, "first_replies", lambda *_: [["tea"]])
-    found = subject.embedding_metrics(None, data, wanted)
+    result = subject.embedding_metrics(None, data, expected)
     x, y = word_vectors().matrix(["tea", "and", "music"]), word_vectors().matrix(["tea"])
     cosines = [float(v @ y[0] / np.linalg.norm(v) / np.linalg.norm(y[0])) for v in x]
-    assert found["greedy_ref"] == pytest.approx(np.mean(cosines), abs=1e-5)
-    assert found["greedy"] == pytest.approx((np.mean(cosines) + 1) / 2, abs=1e-5)
+    assert result["greedy_ref"] == pytest.approx(np.mean(cosines), abs=1e-5)
+    assert result["greedy"] == pytest.approx((np.mean(cosines) + 1) / 2, abs=1e-5)
 
 
 @pytest.mark.parametrize(

@@ -48,8 +48,8 @@ def losses(folder: Path, name: str = "tokens_nll") -> list[float]:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_model_learns_the_project_corpus(data, tmp_path, variant):
     changes = {"model": variant, **VARIANTS[variant]}
-    wanted = config(data, **changes)
-    result = train(wanted, tmp_path / "tiny")
+    expected = config(data, **changes)
+    result = train(expected, tmp_path / "tiny")
     told = losses(tmp_path / "tiny")
     assert len(told) >= 4
     assert sum(told[-2:]) < sum(told[:2])
@@ -57,12 +57,12 @@ def test_every_model_learns_the_project_corpus(data, tmp_path, variant):
     assert len(vocabulary) == model.config.V == 150
     assert manifest.metrics["perplexity"] == pytest.approx(result.best["perplexity"])
     assert 1 < result.best["perplexity"] < 150
-    assert (result.best["kl"] > 0) == wanted.model.startswith("vh")
+    assert (result.best["kl"] > 0) == expected.model.startswith("vh")
     assert result.tokens_per_s > 0
     assert 0 <= result.waiting_share < 1
-    input_only = bool(wanted.ei and wanted.ei.input_only)
+    input_only = bool(expected.ei and expected.ei.input_only)
     assert (result.checkpoint / PCA_FILE).is_file() == input_only  # what it needs to generate
-    if wanted.ei and wanted.ei.heads == "both" and not wanted.ei.input_only:
+    if expected.ei and expected.ei.heads == "both" and not expected.ei.input_only:
         assert losses(tmp_path / "tiny", "sentence")[-1] < losses(tmp_path / "tiny", "sentence")[0]
 
 
@@ -79,12 +79,12 @@ def killed_at(step: int):
 
 
 def test_a_killed_training_ends_with_the_same_bits(data, tmp_path):
-    wanted = config(data, "vhcr", regularisation={"word_drop": 0.2, "sentence_drop": 0.2})
-    whole = train(wanted, tmp_path / "whole")
+    expected = config(data, "vhcr", regularisation={"word_drop": 0.2, "sentence_drop": 0.2})
+    whole = train(expected, tmp_path / "whole")
     for step in (3, 3 + 4):  # in the middle of an epoch, after batches that no state has
         with pytest.raises(Killed):
-            train(wanted, tmp_path / "killed", watch=killed_at(step))
-    resumed = train(wanted, tmp_path / "killed")
+            train(expected, tmp_path / "killed", watch=killed_at(step))
+    resumed = train(expected, tmp_path / "killed")
     for name, tensor in checkpoint_load(whole.checkpoint)[0].state_dict().items():
         assert torch.equal(tensor, checkpoint_load(resumed.checkpoint)[0].state_dict()[name]), name
     assert resumed.best == pytest.approx(whole.best, nan_ok=True)
@@ -97,19 +97,19 @@ def test_a_killed_training_ends_with_the_same_bits(data, tmp_path):
 
 
 def test_a_damaged_state_is_refused(data, tmp_path):
-    wanted = config(data, optimiser={"max_batches": 2})
-    train(wanted, tmp_path)
+    expected = config(data, optimiser={"max_batches": 2})
+    train(expected, tmp_path)
     path = tmp_path / loop.STATE
     path.write_bytes(path.read_bytes()[:-100])
     with pytest.raises(StateError, match=r"damaged.*--restart"):
-        train(wanted, tmp_path)
+        train(expected, tmp_path)
 
 
 def test_early_stopping_keeps_the_best(data, tmp_path, monkeypatch):
     told = iter([3.0, 2.0, 2.5, 2.4, 1.0])
     monkeypatch.setattr(loop, "validation_loss", lambda *_: {"loss": next(told)})
-    wanted = config(data, keeping={"validate_every": 1}, optimiser={"patience": 2, "max_batches": 9})
-    result = train(wanted, tmp_path)
+    expected = config(data, keeping={"validate_every": 1}, optimiser={"patience": 2, "max_batches": 9})
+    result = train(expected, tmp_path)
     assert result.best["validation_loss"] == 2.0
     assert result.best["step"] == 2
     assert checkpoint_manifest(result.checkpoint).training["best_step"] == 2
@@ -146,21 +146,21 @@ def test_a_gradient_that_is_not_finite_is_left_out_and_told(data, tmp_path, unde
 def test_a_batch_that_is_left_out_changes_nothing(data, tmp_path, undefined_at):
     """Weights and moments stay what they were: the others' steps are those of a training without it."""
     undefined_at(0)
-    wanted = config(data, "vhred", optimiser={"max_batches": 1, "lr": 0.02})
-    before = loop.initialise_model(wanted, loop.data_prepare(wanted), tmp_path)
-    after, _, _ = checkpoint_load(train(wanted, tmp_path).checkpoint)
+    expected = config(data, "vhred", optimiser={"max_batches": 1, "lr": 0.02})
+    before = loop.initialise_model(expected, loop.data_prepare(expected), tmp_path)
+    after, _, _ = checkpoint_load(train(expected, tmp_path).checkpoint)
     for name, tensor in before.state_dict().items():
         assert torch.equal(tensor, after.state_dict()[name]), name
 
 
 def test_a_killed_training_with_batches_left_out_ends_with_the_same_bits(data, tmp_path, undefined_at):
     undefined_at(1, 3, 6)
-    wanted = config(data, "vhred")
-    whole = train(wanted, tmp_path / "whole")
+    expected = config(data, "vhred")
+    whole = train(expected, tmp_path / "whole")
     for step in (2, 5):
         with pytest.raises(Killed):
-            train(wanted, tmp_path / "killed", watch=killed_at(step))
-    resumed = train(wanted, tmp_path / "killed")
+            train(expected, tmp_path / "killed", watch=killed_at(step))
+    resumed = train(expected, tmp_path / "killed")
     assert resumed.skipped == whole.skipped == 3
     for name, tensor in checkpoint_load(whole.checkpoint)[0].state_dict().items():
         assert torch.equal(tensor, checkpoint_load(resumed.checkpoint)[0].state_dict()[name]), name
@@ -177,7 +177,7 @@ def test_a_comment_in_a_models_file_does_not_forbid_to_go_on(data, tmp_path, mon
     models = tmp_path / "chatbots" / "models"
     shutil.copytree(Path(checkpoints.__file__).parent / "models", models)
     monkeypatch.setattr(checkpoints, "__file__", str(models.parent / "checkpoints.py"))
-    wanted = config(data)
+    expected = config(data)
 
     def changed(*change: str) -> None:
         path = models / "hred.py"
@@ -189,15 +189,15 @@ def test_a_comment_in_a_models_file_does_not_forbid_to_go_on(data, tmp_path, mon
     try:
         checkpoints.code_version.cache_clear()
         with pytest.raises(Killed):
-            train(wanted, tmp_path / "out", watch=killed_at(3))
+            train(expected, tmp_path / "out", watch=killed_at(3))
         changed("# (B, N, W), (1)", "# another comment")
         changed('"""HRED, the hierarchical', '"""The hierarchical')
         changed("    def terms(\n", "    def terms(  # another line\n\n")
         with pytest.raises(Killed):
-            train(wanted, tmp_path / "out", watch=killed_at(5))
+            train(expected, tmp_path / "out", watch=killed_at(5))
         changed("h_0 = self.decoder.start(c)", "h_0 = self.decoder.start(c + 0)")
         with pytest.raises(StateError, match="version of the models"):
-            train(wanted, tmp_path / "out")
+            train(expected, tmp_path / "out")
     finally:
         checkpoints.code_version.cache_clear()
 
@@ -210,9 +210,9 @@ def test_two_processes_do_not_train_in_one_folder(data, tmp_path):
 
 
 def test_the_manifest_says_what_was_done(data, tmp_path):
-    wanted = config(data, optimiser={"max_batches": 2})
-    manifest = checkpoint_manifest(train(wanted, tmp_path).checkpoint)
-    assert manifest.training["config_digest"] == wanted.digest
+    expected = config(data, optimiser={"max_batches": 2})
+    manifest = checkpoint_manifest(train(expected, tmp_path).checkpoint)
+    assert manifest.training["config_digest"] == expected.digest
     assert manifest.training["n_dialogues"]["train"] > 0
     assert len(manifest.corpus) == 16
     assert manifest.code_version
@@ -223,8 +223,8 @@ def test_the_manifest_says_what_was_done(data, tmp_path):
 def test_weights_are_taken_over_from_a_training_beside(data, tmp_path):
     train(config(data, name="base", optimiser={"max_batches": 2}), tmp_path / "base")
     base = checkpoint_load(tmp_path / "base" / "best")[0]
-    wanted = config(data, "vhcr", start={"weights": "base"}, optimiser={"max_batches": 1, "lr": 1e-9})
-    model = checkpoint_load(train(wanted, tmp_path / "tiny").checkpoint)[0]
+    expected = config(data, "vhcr", start={"weights": "base"}, optimiser={"max_batches": 1, "lr": 1e-9})
+    model = checkpoint_load(train(expected, tmp_path / "tiny").checkpoint)[0]
     assert torch.allclose(model.encoder.embedding.weight, base.encoder.embedding.weight, atol=1e-6)
     wide, narrow = model.decoder.start[0].weight, base.decoder.start[0].weight
     assert wide.shape[1] > narrow.shape[1]

@@ -28,7 +28,7 @@ from tests.chatbots.training.builders import config, corpus_write, fake_embeddin
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     folder = corpus_write(tmp_path_factory.mktemp("ship"))
-    wanted = config(
+    expected = config(
         folder,
         "vhred",
         title="Tiny VHRED",
@@ -38,16 +38,16 @@ def trained(tmp_path_factory):
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(ei, "embeddings_cached", fake_embeddings)
-        train(wanted, folder / "out" / "tiny")
-    return wanted, folder / "out" / "tiny"
+        train(expected, folder / "out" / "tiny")
+    return expected, folder / "out" / "tiny"
 
 
 def test_a_finished_training_is_shipped(trained, tmp_path):
-    wanted, folder = trained
+    expected, folder = trained
     place = tmp_path / "tiny"
     place.mkdir()
     (place / "bot.yaml").write_text("name: Tiny")
-    ship(folder, place, wanted, "manage.py train_bot tiny.yaml")
+    ship(folder, place, expected, "manage.py train_bot tiny.yaml")
     assert {p.name for p in place.iterdir()} == {
         "manifest.json",
         "vocabulary.txt",
@@ -77,14 +77,14 @@ def test_a_finished_training_is_shipped(trained, tmp_path):
 
 
 def test_what_is_not_finished_or_too_large_is_not_shipped(trained, tmp_path, monkeypatch):
-    wanted, folder = trained
+    expected, folder = trained
     with pytest.raises(CheckpointError):
-        ship(tmp_path / "nothing", tmp_path / "place", wanted, "")
+        ship(tmp_path / "nothing", tmp_path / "place", expected, "")
     assert finished(folder)
     assert not finished(tmp_path / "nothing")
     monkeypatch.setattr(shipping, "SHIPPED_MAX_BYTES", 1000)
     with pytest.raises(CheckpointError, match=r"bytes, more than 1,000; lower data\.max_words"):
-        ship(folder, tmp_path / "place", wanted, "")
+        ship(folder, tmp_path / "place", expected, "")
 
 
 def test_the_config_that_is_trained_before_lies_beside(tmp_path):
@@ -132,7 +132,7 @@ def test_a_shipped_model_is_what_its_card_says(tmp_path, name):
 
 def scalars(folder) -> dict[tuple[str, int], float]:
     """Return what the event files hold: records of length, checksum, event, checksum."""
-    found = {}
+    results = {}
     for path in sorted((folder / TENSORBOARD_FOLDER).iterdir()):
         data = path.read_bytes()
         at = 0
@@ -141,8 +141,8 @@ def scalars(folder) -> dict[tuple[str, int], float]:
             event = Event.FromString(data[at + 12 : at + 12 + length])
             at += 16 + length
             for value in event.summary.value:
-                found[value.tag, event.step] = value.simple_value
-    return found
+                results[value.tag, event.step] = value.simple_value
+    return results
 
 
 def test_lines_and_events(tmp_path):

@@ -76,7 +76,7 @@ def line(number, response, score, **more):
 def file(tmp_path):
     def write(*lines):
         path = tmp_path / "judged.jsonl"
-        path.write_text("".join((one if isinstance(one, str) else json.dumps(one)) + "\n" for one in lines))
+        path.write_text("".join((line if isinstance(line, str) else json.dumps(line)) + "\n" for line in lines))
         return path
 
     return write
@@ -99,20 +99,20 @@ def test_tokens_are_put_together_as_a_person_writes(text, wanted):
 
 def test_scores_beyond_the_scale_and_texts_for_numbers_are_told(file):
     bad = line(2, "x", 1) | {"ratings": [{"good": "four"}]}
-    found = list(judged_read(file(line(1, "x", 5), bad)))
-    assert found[0].scores("good") == ([("a", 5.0)], 1)
-    assert found[0].dimensions == ["good"]
-    assert isinstance(found[1], Skipped)
-    assert "good is 'four'" in found[1].reason
+    results = list(judged_read(file(line(1, "x", 5), bad)))
+    assert results[0].scores("good") == ([("a", 5.0)], 1)
+    assert results[0].dimensions == ["good"]
+    assert isinstance(results[1], Skipped)
+    assert "good is 'four'" in results[1].reason
 
 
 def test_a_reply_of_which_one_score_lies_beyond_the_scale_keeps_the_others_and_is_told(file):
     lines = [line(k, "x" * (k + 1), k + 1) for k in range(4)]
     lines[1]["ratings"].append({"good": 70})
-    found = judge(judgements_read(file(*lines)), [Length()])["length_of_reply"].to_json()
-    assert (found["n"], found["skipped"]) == (4, {})
-    assert found["remarks"] == {PARTLY_BEYOND: 1}
-    assert found["pearson"]["r"] == pytest.approx(1)
+    document = judge(judgements_read(file(*lines)), [Length()])["length_of_reply"].to_json()
+    assert (document["n"], document["skipped"]) == (4, {})
+    assert document["remarks"] == {PARTLY_BEYOND: 1}
+    assert document["pearson"]["r"] == pytest.approx(1)
 
 
 def test_agreement_is_scipys_and_everything_left_out_is_counted(file):
@@ -133,8 +133,8 @@ def test_agreement_is_scipys_and_everything_left_out_is_counted(file):
     judgements = judgements_read(file(*rows, *odd))
     assert judgements.lines[0].startswith("line 25: id 's/0' of model 'm0' has other texts")
     assert judgements.lines[1].startswith("line 30: not JSON")
-    found = judge(judgements, [metric, "bleu"], target="good")
-    told = found["length_of_reply"].to_json()
+    result = judge(judgements, [metric, "bleu"], target="good")
+    told = result["length_of_reply"].to_json()
     x = [len(row["response"]) for row in rows]
     y = [row["ratings"][0]["good"] + 0.5 if row["ratings"][0]["good"] < 5 else 5 for row in rows]
     for name, test in (("pearson", stats.pearsonr), ("spearman", stats.spearmanr), ("kendall", stats.kendalltau)):
@@ -148,22 +148,22 @@ def test_agreement_is_scipys_and_everything_left_out_is_counted(file):
     assert told["skipped"] == {
         BLANK: 1, BEYOND_SCALE: 1, NOT_JUDGED: 1, DUPLICATE_ID: 1, CLASH: 1, UNREADABLE: 1,
     }  # fmt: skip
-    assert {name: one["n"] for name, one in told["models"].items()} == {"m0": 12, "m1": 12}
+    assert {name: model["n"] for name, model in told["models"].items()} == {"m0": 12, "m1": 12}
     assert len(metric.asked) == len({(row["context"][1], row["response"]) for row in rows})
-    without = found["bleu"].to_json()
-    assert without["n"] == 0
-    assert without["skipped"][NO_REFERENCE] == 24
-    assert without["pearson"]["reason"]["code"] == "few_pairs"
-    printed = agreements_printed({name: one.to_json() for name, one in found.items()})
+    document = result["bleu"].to_json()
+    assert document["n"] == 0
+    assert document["skipped"][NO_REFERENCE] == 24
+    assert document["pearson"]["reason"]["code"] == "few_pairs"
+    printed = agreements_printed({name: one.to_json() for name, one in result.items()})
     assert f"24 × {NO_REFERENCE}" in printed
     json.dumps(told, allow_nan=False)
 
 
 def test_models_may_number_their_replies_alike():
-    found = judge(CASES / "judged_same_id_other_model.jsonl", ["words"])["words"].to_json()
-    assert found["n"] == 12
-    assert {name: one["n"] for name, one in found["models"].items()} == {"a": 6, "b": 6}
-    assert found["skipped"] == {}
+    document = judge(CASES / "judged_same_id_other_model.jsonl", ["words"])["words"].to_json()
+    assert document["n"] == 12
+    assert {name: model["n"] for name, model in document["models"].items()} == {"a": 6, "b": 6}
+    assert document["skipped"] == {}
 
 
 def test_a_metric_sees_its_window_without_absent_utterances_as_people_wrote_them(file):
@@ -176,31 +176,31 @@ def test_a_metric_sees_its_window_without_absent_utterances_as_people_wrote_them
 def test_grade_counts_replies_without_any_keyword(file):
     words = ("How is it?", "When is it?", "the dog eats food", "I love music")
     rows = [line(k, text, 1 + k, context=["do you like dogs?", "yes, a lot"]) for k, text in enumerate(words)]
-    found = {
+    results = {
         name: one.to_json()
         for name, one in judge(judgements_read(file(*rows, line(9, " ", 1))), ["grade_lite"]).items()
     }
-    told = found["grade_lite"]
-    assert told["n"] == 4, "they are scored by their text"
-    assert told["skipped"] == {BLANK: 1}
-    assert told["remarks"] == {NO_KEYWORD: 2}
-    assert f"grade_lite: 2 × {NO_KEYWORD}" in agreements_printed(found)
+    grade_lite = results["grade_lite"]
+    assert grade_lite["n"] == 4, "they are scored by their text"
+    assert grade_lite["skipped"] == {BLANK: 1}
+    assert grade_lite["remarks"] == {NO_KEYWORD: 2}
+    assert f"grade_lite: 2 × {NO_KEYWORD}" in agreements_printed(results)
 
 
 def test_a_metric_of_conversations_says_of_each_reply_why_it_has_no_value(file):
     rows = [line(k, "I like dogs", 1 + k % 4, context=["do you like dogs?"]) for k in range(4)]
     odd = [line(5, "zxqv", 1, context=["do you like dogs?"]), line(6, "I like dogs", 1, context=[])]
-    found = judge(judgements_read(file(*rows, *odd)), ["word_coherence", "laughter"])
-    assert found["word_coherence"].to_json()["skipped"] == {"no word of a text has a vector": 1, NO_CONTEXT: 1}
-    printed = agreements_printed({name: one.to_json() for name, one in found.items()})
+    result = judge(judgements_read(file(*rows, *odd)), ["word_coherence", "laughter"])
+    assert result["word_coherence"].to_json()["skipped"] == {"no word of a text has a vector": 1, NO_CONTEXT: 1}
+    printed = agreements_printed({name: one.to_json() for name, one in result.items()})
     assert "laughter: undefined, the metric or people gave all replies the same score" in printed
 
 
 def test_any_metric_scores_items_as_the_last_turn_of_a_conversation():
     replies = [ReplyInContext(("hi", "hello", "how are you?"), "I am very well"), ReplyInContext((), "Hello there")]
-    found = item_scores(metric_get("words"), replies, TextCache())
-    assert next(iter(found)) == "words_bot"
-    assert found["words_bot"].tolist() == [4, 2]
+    result = item_scores(metric_get("words"), replies, TextCache())
+    assert next(iter(result)) == "words_bot"
+    assert result["words_bot"].tolist() == [4, 2]
 
 
 def test_a_turn_level_metric_measures_conversations_too():
@@ -222,18 +222,18 @@ def test_columns_can_be_asked_for_and_unknown_names_are_told(file):
 
 
 def test_what_cannot_be_computed_says_so_and_takes_nobodys_place(file):
-    found = judge(judgements_read(file(*(line(k, "x", k) for k in (1, 2, 3)))), ["perplexity"])
-    told = found["perplexity"].to_json()
-    assert "no language model is chosen" in told["unavailable"]
-    assert told["n"] == 0
-    assert told["pearson"] == {"r": None, "p": None}
+    result = judge(judgements_read(file(*(line(k, "x", k) for k in (1, 2, 3)))), ["perplexity"])
+    document = result["perplexity"].to_json()
+    assert "no language model is chosen" in document["unavailable"]
+    assert document["n"] == 0
+    assert document["pearson"] == {"r": None, "p": None}
 
 
 def test_a_column_asked_by_name_that_no_reply_has_is_undefined_with_its_reason(file):
     lines = [line(k, "a reply of some words", 1 + k % 4, reference=None) for k in range(5)]
-    found = judge(judgements_read(file(*lines)), ["rouge_2"])["rouge_2"].to_json()
-    assert (found["column"], found["n"]) == ("rouge_2", 0)
-    assert found["skipped"] == {NO_REFERENCE: 5}
+    document = judge(judgements_read(file(*lines)), ["rouge_2"])["rouge_2"].to_json()
+    assert (document["column"], document["n"]) == ("rouge_2", 0)
+    assert document["skipped"] == {NO_REFERENCE: 5}
 
 
 def test_the_best_rater_and_the_bounds_of_people_are_scipys_and_the_best_is_never_below_the_mean():
@@ -241,20 +241,20 @@ def test_the_best_rater_and_the_bounds_of_people_are_scipys_and_the_best_is_neve
     scores = rng.integers(1, 7, size=(3, 20)).astype(float)
     values = scores[1] + rng.normal(size=20)
     given = [[(name, scores[k, n]) for k, name in enumerate("abc")] for n in range(20)]
-    found = max_over_raters(values, given)
-    own = [stats.spearmanr(values, one)[0] for one in scores]
+    result = max_over_raters(values, given)
+    own = [stats.spearmanr(values, score)[0] for score in scores]
     pairs = [stats.spearmanr(scores[a], scores[b])[0] for a, b in ((0, 1), (0, 2), (1, 2))]
-    told = found["spearman"]
-    assert told["max_over_raters"] == pytest.approx(max(own))
-    assert told["mean_over_raters"] == pytest.approx(np.mean(own))
-    assert told["max_over_raters"] >= told["mean_over_raters"]
-    assert (told["human_mean"], told["human_max"]) == pytest.approx((np.mean(pairs), max(pairs)))
+    spearman = result["spearman"]
+    assert spearman["max_over_raters"] == pytest.approx(max(own))
+    assert spearman["mean_over_raters"] == pytest.approx(np.mean(own))
+    assert spearman["max_over_raters"] >= spearman["mean_over_raters"]
+    assert (spearman["human_mean"], spearman["human_max"]) == pytest.approx((np.mean(pairs), max(pairs)))
 
 
 def test_published_means_are_no_raters():
-    found = max_over_raters(np.arange(4.0), [[("mean", k)] for k in range(4)])
-    assert found == {"n_raters": 0, "n_named": 0, "replies": {}, "reason": NO_RATERS}
-    assert NO_RATERS in "\n".join(best_raters_printed({"m": {"max_over_raters": found}}))
+    result = max_over_raters(np.arange(4.0), [[("mean", k)] for k in range(4)])
+    assert result == {"n_raters": 0, "n_named": 0, "replies": {}, "reason": NO_RATERS}
+    assert NO_RATERS in "\n".join(best_raters_printed({"m": {"max_over_raters": result}}))
 
 
 def test_who_judged_fewer_than_half_of_the_replies_is_not_the_best_rater():
@@ -262,11 +262,11 @@ def test_who_judged_fewer_than_half_of_the_replies_is_not_the_best_rater():
     values = rng.normal(size=12)
     usual = [[("a", float(rng.integers(1, 6))), ("b", float(rng.integers(1, 6)))] for _ in values]
     rare = [[*one, ("c", value)] if k < 5 else one for k, (one, value) in enumerate(zip(usual, values, strict=True))]
-    found = max_over_raters(values, rare)
-    assert found["replies"] == {"a": 12, "b": 12, "c": 5}
-    assert (found["n_raters"], found["n_named"]) == (2, 3)
-    assert set(found["pearson"]["raters"]) == {"a", "b"}
-    assert found["pearson"] == max_over_raters(values, usual)["pearson"]
+    result = max_over_raters(values, rare)
+    assert result["replies"] == {"a": 12, "b": 12, "c": 5}
+    assert (result["n_raters"], result["n_named"]) == (2, 3)
+    assert set(result["pearson"]["raters"]) == {"a", "b"}
+    assert result["pearson"] == max_over_raters(values, usual)["pearson"]
 
 
 def test_each_cell_has_its_best_rater_and_people_stand_below_the_metrics():
@@ -276,12 +276,12 @@ def test_each_cell_has_its_best_rater_and_people_stand_below_the_metrics():
     scores = rng.integers(1, 6, size=(2, 20)).astype(float)
     values = scores[0] + rng.normal(size=20)
     given = [[("a", scores[0, k]), ("b", scores[1, k])] for k in range(20)]
-    found = max_over_raters_everywhere(values, given, sources, models)
+    result = max_over_raters_everywhere(values, given, sources, models)
     here = (sources == "t") & (models == "y")
-    wanted = max(stats.pearsonr(values[here], one[here])[0] for one in scores)
-    assert found["sources"]["t"]["models"]["y"]["pearson"]["max_over_raters"] == pytest.approx(wanted)  # fmt: skip
-    assert found["models"]["x"]["replies"] == {"a": 10, "b": 10}
-    told = best_raters_printed({"m": {"max_over_raters": found}})
+    expected = max(stats.pearsonr(values[here], score[here])[0] for score in scores)
+    assert result["sources"]["t"]["models"]["y"]["pearson"]["max_over_raters"] == pytest.approx(expected)  # fmt: skip
+    assert result["models"]["x"]["replies"] == {"a": 10, "b": 10}
+    told = best_raters_printed({"m": {"max_over_raters": result}})
     rows = [line.split()[:3] for line in told if line.startswith(("m ", "Human "))]
     cells = [["all", "all"], ["all", "x"], ["all", "y"], *([d, m] for d in "st" for m in ("all", "x", "y"))]
     assert rows == [[name, *cell] for name in ("m", "Human") for cell in cells]
@@ -291,18 +291,18 @@ def test_each_cell_has_its_best_rater_and_people_stand_below_the_metrics():
 
 def test_the_ceiling_is_the_root_of_the_means_reliability():
     # Two raters: between items mean square 2·var(means) = 2·4 = 8; within Σ(d²/2)/3 = (2 + 0 + 2)/3 = 4/3.
-    found = ceiling_of([[("a", 0), ("b", 2)], [("a", 3), ("b", 3)], [("c", 4), ("d", 6)]])
-    assert found.r == pytest.approx(np.sqrt((8 - 4 / 3) / 8))
-    assert found.low < found.r < found.high
-    assert (found.n_items, found.n_ratings) == (3, 6)
+    result = ceiling_of([[("a", 0), ("b", 2)], [("a", 3), ("b", 3)], [("c", 4), ("d", 6)]])
+    assert result.r == pytest.approx(np.sqrt((8 - 4 / 3) / 8))
+    assert result.low < result.r < result.high
+    assert (result.n_items, result.n_ratings) == (3, 6)
 
 
 def test_a_metric_that_knows_the_true_values_reaches_it():
     rng = np.random.default_rng(0)
     true = rng.normal(size=4000)
     rated = true[:, None] + rng.normal(scale=2, size=(4000, 3))
-    found = ceiling_of([[(str(k), value) for k, value in enumerate(row)] for row in rated])
-    assert np.corrcoef(true, rated.mean(axis=1))[0, 1] == pytest.approx(found.r, abs=0.02)
+    result = ceiling_of([[(str(k), value) for k, value in enumerate(row)] for row in rated])
+    assert np.corrcoef(true, rated.mean(axis=1))[0, 1] == pytest.approx(result.r, abs=0.02)
 
 
 def test_it_is_unknown_where_only_means_are_or_one_rater_was():
@@ -333,15 +333,15 @@ def items():
 
 
 def test_several_references_give_the_best_score_or_the_mean():
-    found = judge(items(), ["rouge_1"])["rouge_1"]
+    result = judge(items(), ["rouge_1"])["rouge_1"]
     shares = [[0.0, 1.0], [0.5, 2 / 3], [0.0, 0.0], [2 / 5, 1 / 2]]
-    assert found.scores["rouge_1"].tolist() == pytest.approx([max(row) for row in shares])
+    assert result.scores["rouge_1"].tolist() == pytest.approx([max(row) for row in shares])
 
     class Averaged(type(metric_get("rouge"))):
         over_references = "mean"
 
-    found = judge(items(), [Averaged()])["rouge"]
-    assert found.scores["rouge_1"].tolist() == pytest.approx([np.mean(row) for row in shares])
+    result = judge(items(), [Averaged()])["rouge"]
+    assert result.scores["rouge_1"].tolist() == pytest.approx([np.mean(row) for row in shares])
 
 
 def test_rouge_l_takes_precision_and_recall_each_of_the_reference_that_is_best_for_it():
@@ -350,8 +350,8 @@ def test_rouge_l_takes_precision_and_recall_each_of_the_reference_that_is_best_f
         "references": ["a b c x y z", "a b"], "ratings": [{"overall": 3}], "scale": [1, 5],
     }  # fmt: skip
     one = judgements_of([JudgedItem.model_validate_json(json.dumps(row))])
-    found = judge(one, ["rouge_l"])["rouge_l"].scores["rouge_l"]
-    assert found.tolist() == pytest.approx([2.44 * 0.75 / (1 + 1.44 * 0.75)])
+    rouge_l = judge(one, ["rouge_l"])["rouge_l"].scores["rouge_l"]
+    assert rouge_l.tolist() == pytest.approx([2.44 * 0.75 / (1 + 1.44 * 0.75)])
 
 
 def test_the_ceiling_stands_beside_the_metric():
@@ -423,9 +423,9 @@ def test_two_signals_are_better_than_one_and_a_copy_is_not():
 
 
 def _one_reply(values, name):
-    found = np.zeros(len(values))
-    found[0] = name == "a"
-    return found
+    result = np.zeros(len(values))
+    result[0] = name == "a"
+    return result
 
 
 def test_a_combination_that_one_context_carries_claims_nothing():
@@ -449,9 +449,9 @@ def test_a_combination_that_one_context_carries_claims_nothing():
 
 def test_the_interval_is_that_of_another_data_set_and_of_other_contexts():
     sets = [data_set(name, seed, signal=(0.6, 0.4)) for seed, name in enumerate("abcd")]
-    found = combine_sets(sets)
-    gain = found.gains["pearson"]
-    own = [one.combined["pearson"] - one.single["pearson"][one.best] for one in found.sets]
+    result = combine_sets(sets)
+    gain = result.gains["pearson"]
+    own = [one.combined["pearson"] - one.single["pearson"][one.best] for one in result.sets]
     half = stats.t.ppf(0.975, 3) * np.std(own, ddof=1) * np.sqrt(1 / 4 + 1 / 3)
     # Contexts come beside it: less than doubles it here, and never narrows it.
     assert half < gain.high - gain.value < 2 * half
@@ -477,12 +477,12 @@ def test_the_interval_is_that_of_another_data_set_and_of_other_contexts():
 def test_undefined_scores_are_counted_and_a_metric_undefined_on_a_whole_set_is_not_its_best():
     sets = [data_set("a", 0, missing=7), data_set("b", 1), data_set("c", 2)]
     sets[1].scores["topic"][:] = np.nan
-    found = {one.name: one for one in combine_sets(sets).sets}
+    results = {one.name: one for one in combine_sets(sets).sets}
 
-    assert found["a"].imputed == {"likely": 7}
-    assert found["b"].imputed == {"topic": 60}
-    assert found["b"].best == "likely"
-    assert found["b"].single["pearson"]["topic"] is None
+    assert results["a"].imputed == {"likely": 7}
+    assert results["b"].imputed == {"topic": 60}
+    assert results["b"].best == "likely"
+    assert results["b"].single["pearson"]["topic"] is None
 
 
 def test_what_cannot_be_combined_is_named():
@@ -507,16 +507,16 @@ def test_files_are_scored_and_their_data_sets_combined(tmp_path):
         ]
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines), encoding="utf-8")
     files = [tmp_path / f"{name}.jsonl" for name in ("one", "two", "three")]
-    found = combine(files, ["words_bot", "question_bot"]).to_json()
+    document = combine(files, ["words_bot", "question_bot"]).to_json()
 
-    assert list(found["sets"]) == ["one", "two", "three"]
-    assert found["sets"]["one"]["n"] == 5
-    assert set(found["pearson"]) == {"combined", "best", "gain", "ci95", "claimed"}
-    assert json.loads(json.dumps(found)) == found  # nothing that a file would keep as words
+    assert list(document["sets"]) == ["one", "two", "three"]
+    assert document["sets"]["one"]["n"] == 5
+    assert set(document["pearson"]) == {"combined", "best", "gain", "ci95", "claimed"}
+    assert json.loads(json.dumps(document)) == document  # nothing that a file would keep as words
 
 
 @pytest.mark.slow
 def test_the_interval_of_a_gain_holds():
     """40 studies of three data sets, three Monte-Carlo errors."""
-    found = simulated_gains.combined(simulated_gains.COMBINED["3 sets that differ"], 40)
-    assert found.inside / found.of >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 40)
+    result = simulated_gains.combined(simulated_gains.COMBINED["3 sets that differ"], 40)
+    assert result.inside / result.of >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 40)

@@ -163,7 +163,7 @@ def test_statistics_of_the_data_are_counted(judged: JudgedReplies, tables: dict[
     counts = [row for row in by_id["table-5"].table.rows if row[0].text == "ours"]
     assert {row[1].text: row[3].raw[0] for row in counts} == {"transformer_ranker": 12, "transformer_generator": 12}
     shares = next(row for row in by_id["table-2"].table.rows if row[0].text == "ours")[-5:]
-    assert math.fsum(one.raw[0] or 0.0 for one in shares) == pytest.approx(1)
+    assert math.fsum(share.raw[0] or 0.0 for share in shares) == pytest.approx(1)
 
 
 def test_quartiles_are_those_of_each_dialogue_model(judged: JudgedReplies, tables: dict[str, list[NamedTable]]) -> None:

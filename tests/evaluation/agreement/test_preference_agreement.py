@@ -51,29 +51,29 @@ FOUR = {"p1": 1.0, "p2": 1.0, "p3": -1.0, "p4": 0.0}
 
 def test_seven_answers_by_hand() -> None:
     chosen = {name: PairChoice(answer, "a") for name, answer in FOUR.items()}
-    found = compare_choices(SEVEN, chosen)
-    assert (found.n_pairs, found.n, found.n_raters) == (4, 7, 2)
-    assert found.counts == {
+    result = compare_choices(SEVEN, chosen)
+    assert (result.n_pairs, result.n, result.n_raters) == (4, 7, 2)
+    assert result.counts == {
         "same": 4, "other": 1, "people_tied": 1, "chooser_tied": 1, "both_tied": 0,
     }  # fmt: skip
-    assert (found.agreed.mean, found.agreed.n) == (4 / 5, 5)
+    assert (result.agreed.mean, result.agreed.n) == (4 / 5, 5)
     # Observed 4 of 7; by chance (3 · 4 + 1 · 1 + 3 · 2) / 49.
-    assert found.kappa.mean == pytest.approx((28 - 19) / (49 - 19))
+    assert result.kappa.mean == pytest.approx((28 - 19) / (49 - 19))
     # x and y chose the same reply of p1 and not of p2; of p3 x chose none.
-    assert (found.people.mean, found.people.n) == (1 / 2, 2)
-    for one in (found.agreed, found.kappa, found.people):
+    assert (result.people.mean, result.people.n) == (1 / 2, 2)
+    for one in (result.agreed, result.kappa, result.people):
         assert one.low <= one.mean <= one.high
     turned = {name: PairChoice(-answer, "b") for name, answer in FOUR.items()}
-    assert compare_choices(SEVEN, turned).to_json() == found.to_json()
+    assert compare_choices(SEVEN, turned).to_json() == result.to_json()
 
 
 def test_what_lacks_a_side_is_counted_and_what_cannot_be_computed_says_why() -> None:
     chosen = {"p1": PairChoice(nan, "a", reason="the cap is reached"), "p3": PairChoice(0, "a"), "q": PairChoice(1)}
-    found = compare_choices(SEVEN, chosen)
-    assert found.skipped == {"the cap is reached": 1, NOT_CHOSEN: 2, NOBODY_SAID: 1}
-    assert found.counts["both_tied"] == found.counts["chooser_tied"] == 1
-    assert found.agreed.mean is None
-    assert "always answered that they are equal" in found.to_json()["agreed"]["reason"]
+    result = compare_choices(SEVEN, chosen)
+    assert result.skipped == {"the cap is reached": 1, NOT_CHOSEN: 2, NOBODY_SAID: 1}
+    assert result.counts["both_tied"] == result.counts["chooser_tied"] == 1
+    assert result.agreed.mean is None
+    assert "always answered that they are equal" in result.to_json()["agreed"]["reason"]
     with pytest.raises(ValueError, match="'warmth' about pairs; available: quality"):
         compare_choices(SEVEN, chosen, "warmth")
 
@@ -82,27 +82,27 @@ def test_the_interval_counts_contexts_and_raters_not_answers() -> None:
     """All agree: the interval is that of a mean of as many units as there are of the fewer kind."""
     rows = [(f"p{k}", f"r{r}", 1.0) for k in range(6) for r in range(10)]
     of_one = {f"p{k}": PairChoice(1.0, "a", context=str(k // 2)) for k in range(6)}
-    found = compare_choices(people(*rows), of_one).agreed
+    result = compare_choices(people(*rows), of_one).agreed
     three = mean_interval([1, 1, 1], level=0.95, scale=SHARE)
-    assert (found.mean, found.low, found.high) == (1, pytest.approx(three.low), 1)
+    assert (result.mean, result.low, result.high) == (1, pytest.approx(three.low), 1)
     by_rater = [(f"p{k}", f"r{r}", 1.0 if r < 5 else -1.0) for k in range(40) for r in range(10)]
     many = {f"p{k}": PairChoice(1.0, "a") for k in range(40)}
-    found = compare_choices(people(*by_rater), many).agreed
-    assert found.mean == 0.5
-    assert found.high - found.low > 0.5, "pairs agree to the dot, raters differ"
+    result = compare_choices(people(*by_rater), many).agreed
+    assert result.mean == 0.5
+    assert result.high - result.low > 0.5, "pairs agree to the dot, raters differ"
 
 
 def test_kappa_has_the_error_of_statsmodels_where_everybody_answers_once() -> None:
     rng = np.random.default_rng(2)
     own = rng.choice([1.0, 0.0, -1.0], 400, p=[0.5, 0.2, 0.3])
-    said = np.where(rng.random(400) < 0.5, own, rng.choice([1.0, 0.0, -1.0], 400))
-    rows = [(f"p{k}", f"r{k}", answer) for k, answer in enumerate(said.tolist())]
-    found = compare_choices(people(*rows), {f"p{k}": PairChoice(own[k], "a") for k in range(400)}).kappa
-    counts = [[int(((said == a) & (own == b)).sum()) for b in (1, 0, -1)] for a in (1, 0, -1)]
+    values = np.where(rng.random(400) < 0.5, own, rng.choice([1.0, 0.0, -1.0], 400))
+    rows = [(f"p{k}", f"r{k}", answer) for k, answer in enumerate(values.tolist())]
+    kappa = compare_choices(people(*rows), {f"p{k}": PairChoice(own[k], "a") for k in range(400)}).kappa
+    counts = [[int(((values == a) & (own == b)).sum()) for b in (1, 0, -1)] for a in (1, 0, -1)]
     expected = cohens_kappa(np.array(counts))
-    assert found.mean == pytest.approx(expected.kappa)
-    assert found.low == pytest.approx(expected.kappa_low, abs=0.004)
-    assert found.high == pytest.approx(expected.kappa_upp, abs=0.004)
+    assert kappa.mean == pytest.approx(expected.kappa)
+    assert kappa.low == pytest.approx(expected.kappa_low, abs=0.004)
+    assert kappa.high == pytest.approx(expected.kappa_upp, abs=0.004)
 
 
 def test_metrics_and_a_judge_choose_and_are_told() -> None:
@@ -113,14 +113,14 @@ def test_metrics_and_a_judge_choose_and_are_told() -> None:
         ReplyItem(id="p3", response="same", model="a", second_response="same", second_model="b"),
         ReplyItem(id="p4", response="alone"),
     ]  # fmt: skip
-    found = choose(SEVEN, items, ["words_bot", "bleu"])
-    words = found["words_bot"].agreement
+    result = choose(SEVEN, items, ["words_bot", "bleu"])
+    words = result["words_bot"].agreement
     # It chooses 1, −1 and the same; p4 has nothing to choose from.
     assert words.counts == {
         "same": 3, "other": 1, "people_tied": 0, "chooser_tied": 1, "both_tied": 1,
     }  # fmt: skip
     assert words.skipped == {NOT_CHOSEN: 1}
-    bleu = found["bleu"].agreement
+    bleu = result["bleu"].agreement
     assert bleu.skipped == {"there is no reference": 3, NOT_CHOSEN: 1}
     assert bleu.agreed.mean is None
     pairs = [
@@ -155,14 +155,14 @@ def test_metrics_and_a_judge_choose_between_whole_chats() -> None:
     people_said = people(
         *(("p1", rater, 1.0) for rater in "xy"), ("p2", "x", 1), ("p3", "x", 0), ("p4", "x", 1), ("p5", "x", 1),
     )  # fmt: skip
-    found = choose(people_said, pairs, ["words_bot", "words", "bleu", "distinct"])
-    words = found["words_bot"].agreement
+    result = choose(people_said, pairs, ["words_bot", "words", "bleu", "distinct"])
+    words = result["words_bot"].agreement
     # Means a turn: 2 against 1; 1 against 2; the same; nothing to count; 3 against 1.
     assert words.counts == {
         "same": 3, "other": 1, "people_tied": 0, "chooser_tied": 0, "both_tied": 1,
     }  # fmt: skip
     assert words.skipped == {METRIC_UNDEFINED: 1}
-    assert found["bleu"].agreement.agreed.mean is None, "chats have no references"
+    assert result["bleu"].agreement.agreed.mean is None, "chats have no references"
     with pytest.raises(UnknownName):
         choose(people_said, pairs, ["no such column"])
 
@@ -178,7 +178,7 @@ def made(n=40, seed=3):
 
 def test_the_gain_is_the_mean_over_cells_and_its_interval_the_jackknife_over_contexts():
     good, poor, human, contexts, cells = made()
-    found = compare_paired(good, poor, human, contexts, cells, "poor")
+    result = compare_paired(good, poor, human, contexts, cells, "poor")
     parts = [np.array([one == cell for one in cells]) for cell in dict.fromkeys(cells)]
 
     def gain_of(rows):
@@ -189,9 +189,11 @@ def test_the_gain_is_the_mean_over_cells_and_its_interval_the_jackknife_over_con
             ]
         )
 
-    gain = found.gains["pearson"]
+    gain = result.gains["pearson"]
     assert gain.gain == pytest.approx(gain_of(np.ones(40, dtype=bool)))
-    assert found.gains["mean"].gain == pytest.approx((found.gains["pearson"].gain + found.gains["spearman"].gain) / 2)
+    assert result.gains["mean"].gain == pytest.approx(
+        (result.gains["pearson"].gain + result.gains["spearman"].gain) / 2
+    )
     # Both models answer the same contexts, each of which is left out of both.
     shared = np.array([f"c{k // 4}" for k in range(40)], dtype=object)
     both = compare_paired(good, poor, human, shared, cells, "poor").gains["pearson"]
@@ -204,7 +206,7 @@ def test_the_gain_is_the_mean_over_cells_and_its_interval_the_jackknife_over_con
         middle = n * one.gain - (n - 1) * without.mean()
         low, high = sorted((one.gain, middle))
         assert (one.low, one.high) == pytest.approx((low - half, high + half))
-    assert found.cells == {("s", "x"): 20, ("s", "y"): 20}
+    assert result.cells == {("s", "x"): 20, ("s", "y"): 20}
 
 
 def test_equal_columns_gain_nothing_and_undefined_cells_are_counted():
@@ -213,8 +215,8 @@ def test_equal_columns_gain_nothing_and_undefined_cells_are_counted():
     assert same.gains["spearman"].to_json()["gain"] == pytest.approx(0)
     assert same.gains["pearson"].high == pytest.approx(0, abs=1e-9)
     half = np.where([model == "x" for _, model in cells], good, np.nan)
-    found = compare_paired(half, good, human, contexts, cells, "good")
-    assert (len(found.cells), found.left_out) == (1, 1)
+    result = compare_paired(half, good, human, contexts, cells, "good")
+    assert (len(result.cells), result.left_out) == (1, 1)
     none = compare_paired(np.full(40, 1.0), good, human, contexts, cells, "good")
     assert none.gains == {}
     assert "no cell has" in gains_printed({"m": {"against": none.to_json()}})[0]
@@ -236,15 +238,15 @@ def test_judge_compares_each_metric_with_the_column_that_is_named(tmp_path):
         for k in range(24)
     ]
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = judge(file, ["rouge_l", "words_bot"], against="words_bot")
-    told = found["rouge_l"].to_json()["against"]
-    assert found["words_bot"].against is None
-    words, rouge = found["words_bot"].scores["words_bot"], found["rouge_l"].scores["rouge_l"]
+    result = judge(file, ["rouge_l", "words_bot"], against="words_bot")
+    told = result["rouge_l"].to_json()["against"]
+    assert result["words_bot"].against is None
+    words, rouge = result["words_bot"].scores["words_bot"], result["rouge_l"].scores["rouge_l"]
     people = np.array([row["ratings"][0]["good"] for row in rows])
-    wanted = [
+    expected = [
         stats.spearmanr(rouge[m::2], people[m::2])[0] - stats.spearmanr(words[m::2], people[m::2])[0] for m in range(2)
     ]
-    assert told["spearman"]["gain"] == pytest.approx(np.mean(wanted))
+    assert told["spearman"]["gain"] == pytest.approx(np.mean(expected))
     with pytest.raises(ValueError, match="nothing can be compared with bleurt"):
         judge(file, ["rouge_l"], against="bleurt")
 
@@ -287,14 +289,14 @@ def test_a_gain_that_one_context_carries_has_no_interval() -> None:
     cells = [("s", "m")] * 60
     bleu = np.zeros(60)
     bleu[[3, 9]] = 0.8, 0.05
-    found = compare_paired(good, bleu, human, contexts, cells, "bleu")
-    for gain in found.gains.values():
+    result = compare_paired(good, bleu, human, contexts, cells, "bleu")
+    for gain in result.gains.values():
         assert (gain.low, gain.high) == (None, None)
         assert gain.reason.code == "few_carry"
         assert gain.to_json()["reason"]["n_units"] == 60
     assert (
         "no interval: 1.0 of 60 contexts determine the variance of one side"
-        in gains_printed({"m": {"against": found.to_json()}})[0]
+        in gains_printed({"m": {"against": result.to_json()}})[0]
     )
     # Three that differ alike are enough, and in two cells of one data set each carries its own.
     bleu[[3, 9, 20]] = 0.8

@@ -56,22 +56,22 @@ def test_soft_pairwise_accuracy_is_that_of_all_permutations(shared, p_of):
     by_system = [[side[systems == f"s{k}"] for k in range(3)] for side in (people, metric)]
     pairs = list(combinations(range(3), 2))
     ps = [[p_of(side[i], side[j]) for i, j in pairs] for side in by_system]
-    found = agreement_of_systems(metric, people, systems, contexts)
-    assert found.soft_accuracy.value == pytest.approx(1 - np.mean(np.abs(np.subtract(*ps))))
-    assert found.n_shared == (3 if shared else 0)
+    result = agreement_of_systems(metric, people, systems, contexts)
+    assert result.soft_accuracy.value == pytest.approx(1 - np.mean(np.abs(np.subtract(*ps))))
+    assert result.n_shared == (3 if shared else 0)
     means = [[np.mean(one) for one in side] for side in by_system]
     right = [np.sign(means[0][i] - means[0][j]) == np.sign(means[1][i] - means[1][j]) for i, j in pairs]
-    assert found.accuracy.value == pytest.approx(np.mean(right))
-    assert found.correlations["pearson"].value == pytest.approx(stats.pearsonr(*means).statistic)
-    assert found.correlations["kendall"].value == pytest.approx(stats.kendalltau(*means).statistic)
+    assert result.accuracy.value == pytest.approx(np.mean(right))
+    assert result.correlations["pearson"].value == pytest.approx(stats.pearsonr(*means).statistic)
+    assert result.correlations["kendall"].value == pytest.approx(stats.kendalltau(*means).statistic)
 
 
 def test_two_permutations_by_hand():
     # d = 1, 2 and 3: of eight signs the sums are −6, −4, −2, 0, 0, 2, 4, 6; none is above 6, one equals it.
     values = np.array([[[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]], [[0.0, 3.0], [0.0, 1.0], [0.0, 2.0]]])
     cells = SystemCells(values, ("a", "b"))
-    found = permutation_p(cells, cells.pairs(), np.random.default_rng(0))
-    assert found[:, 0].tolist() == [1 / 16, 15 / 16]
+    result = permutation_p(cells, cells.pairs(), np.random.default_rng(0))
+    assert result[:, 0].tolist() == [1 / 16, 15 / 16]
 
 
 def test_a_linear_copy_agrees_fully_and_its_opposite_not():
@@ -89,13 +89,13 @@ def test_a_linear_copy_agrees_fully_and_its_opposite_not():
 
 def test_random_permutations_and_the_normal_limit_come_near_all():
     people, metric, _, systems, contexts = design(14, 4, noise=3.0)
-    found = agreement_of_systems(metric, people, systems, contexts)
+    result = agreement_of_systems(metric, people, systems, contexts)
     ps = [
         [p_shared(side[systems == f"s{i}"], side[systems == f"s{j}"]) for i, j in combinations(range(4), 2)]
         for side in (people, metric)
     ]
     error = 2 * 0.5 / N_PERMUTATIONS**0.5
-    assert found.soft_accuracy.value == pytest.approx(1 - np.mean(np.abs(np.subtract(*ps))), abs=error)
+    assert result.soft_accuracy.value == pytest.approx(1 - np.mean(np.abs(np.subtract(*ps))), abs=error)
     compared = compare_on_systems(metric, people, people, systems, contexts)
     assert compared.ours == pytest.approx(1 - np.mean(np.abs(np.subtract(*ps))), abs=0.03)
     assert compared.theirs == 1
@@ -115,7 +115,7 @@ def soft_by_normal_limit(metric, people, systems):
 
 def test_the_test_of_two_metrics_is_that_of_all_swaps():
     people, one, other, systems, contexts = design(3, 3, seed=4, noise=2.0)
-    found = compare_on_systems(one, 10 * other + 7, people, systems, contexts)
+    result = compare_on_systems(one, 10 * other + 7, people, systems, contexts)
     one, other = ((side - side.mean()) / side.std() for side in (one, other))
     observed = soft_by_normal_limit(one, people, systems) - soft_by_normal_limit(other, people, systems)
     reached = []
@@ -123,9 +123,9 @@ def test_the_test_of_two_metrics_is_that_of_all_swaps():
         first, second = np.where(swap, other, one), np.where(swap, one, other)
         apart = soft_by_normal_limit(first, people, systems) - soft_by_normal_limit(second, people, systems)
         reached.append(abs(apart) >= abs(observed) - 1e-9)
-    assert found.ours - found.theirs == pytest.approx(observed)
-    assert found.p == pytest.approx(np.mean(reached))
-    assert found.n_cells == 9
+    assert result.ours - result.theirs == pytest.approx(observed)
+    assert result.p == pytest.approx(np.mean(reached))
+    assert result.n_cells == 9
 
 
 def rejections(n, p_of):
@@ -158,7 +158,7 @@ def test_tie_calibration_is_that_of_every_threshold(is_same):
     rng = np.random.default_rng(3)
     people, metric = rng.integers(1, 4, 24).astype(float), rng.integers(0, 9, 24) / 2
     contexts = names("c", np.arange(24) // 3 if is_same else np.arange(24))
-    found = calibrate_ties(metric, people, contexts)
+    result = calibrate_ties(metric, people, contexts)
     pairs = [(i, j) for i, j in combinations(range(24), 2) if not is_same or contexts[i] == contexts[j]]
 
     def share(epsilon):
@@ -166,21 +166,21 @@ def test_tie_calibration_is_that_of_every_threshold(is_same):
         return np.mean([a == np.sign(people[i] - people[j]) for a, (i, j) in zip(tied, pairs, strict=True)])
 
     thresholds = sorted({0.0, *(abs(metric[i] - metric[j]) for i, j in pairs)})
-    best = max(share(one) for one in thresholds)
-    assert found.value == pytest.approx(best)
-    assert found.epsilon == next(one for one in thresholds if share(one) == pytest.approx(best))
-    assert found.untied == pytest.approx(share(0.0))
-    assert (found.n_pairs, found.same_context) == (len(pairs), is_same)
-    assert found.n_tied == sum(people[i] == people[j] for i, j in pairs)
+    best = max(share(threshold) for threshold in thresholds)
+    assert result.value == pytest.approx(best)
+    assert result.epsilon == next(threshold for threshold in thresholds if share(threshold) == pytest.approx(best))
+    assert result.untied == pytest.approx(share(0.0))
+    assert (result.n_pairs, result.same_context) == (len(pairs), is_same)
+    assert result.n_tied == sum(people[i] == people[j] for i, j in pairs)
 
 
 def test_what_is_undefined_says_why():
     people, metric, _, systems, contexts = design(12, 2)
-    found = agreement_of_systems(metric, people, systems, contexts)
-    assert found.correlations["pearson"].value is None
-    assert found.correlations["pearson"].reason.code == "few_systems"
-    assert found.accuracy.value is not None
-    assert (found.p, found.verdict) == (None, "not_known")
+    result = agreement_of_systems(metric, people, systems, contexts)
+    assert result.correlations["pearson"].value is None
+    assert result.correlations["pearson"].reason.code == "few_systems"
+    assert result.accuracy.value is not None
+    assert (result.p, result.verdict) == (None, "not_known")
     assert compare_on_systems(metric, metric, people, systems, contexts).reason.code == "few_systems"
     people, metric, _, systems, contexts = design(12, FEWEST_FOR_VERDICT - 1)
     assert agreement_of_systems(people, people, systems, contexts).verdict == "not_known"
@@ -229,8 +229,8 @@ def test_a_file_of_several_systems_has_the_figures_in_json_and_in_the_table(tmp_
     ]
     file = tmp_path / "judged.jsonl"
     file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    found = judge(judgements_read(file), [Brevity(), "words_bot"], against="words_bot")
-    told = {name: one.to_json() for name, one in found.items()}
+    result = judge(judgements_read(file), [Brevity(), "words_bot"], against="words_bot")
+    told = {name: one.to_json() for name, one in result.items()}
     one, two = (told["brevity"]["sources"][source] for source in ("one", "two"))
     assert "system_level" not in told["brevity"], "systems of two data sets are not compared"
     assert one["system_level"]["pairwise_accuracy"]["value"] == 1, "lower is better"

@@ -63,16 +63,16 @@ def test_two_replies_of_one_bot_are_no_judgement_of_bots() -> None:
 
 
 def test_scores_are_counts_of_best_less_worst() -> None:
-    found = best_worst(choices([("r", "i", "bcda"), ("s", "i", "bdca"), ("s", "j", "cbda")]), level=0.9)
+    result = best_worst(choices([("r", "i", "bcda"), ("s", "i", "bdca"), ("s", "j", "cbda")]), level=0.9)
 
-    assert [(one.bot, one.n_shown, one.n_best, one.n_worst) for one in found.scores] == [
+    assert [(score.bot, score.n_shown, score.n_best, score.n_worst) for score in result.scores] == [
         ("b", 3, 2, 0),
         ("c", 3, 1, 0),
         ("d", 3, 0, 0),
         ("a", 3, 0, 3),
     ]
-    assert [one.score.mean for one in found.scores] == pytest.approx([2 / 3, 1 / 3, 0, -1])
-    assert (found.n, found.n_replies) == (3, 8)
+    assert [score.score.mean for score in result.scores] == pytest.approx([2 / 3, 1 / 3, 0, -1])
+    assert (result.n, result.n_replies) == (3, 8)
 
 
 def test_reliability_is_that_of_all_halves_of_four_raters() -> None:
@@ -95,12 +95,12 @@ def test_reliability_is_that_of_all_halves_of_four_raters() -> None:
         means.append(pearsonr(*scores).statistic)
     r = np.mean(means)
 
-    found = best_worst(made, level=0.9).reliability
+    reliability = best_worst(made, level=0.9).reliability
 
     assert len(means) == 3
-    assert found.mean == pytest.approx(2 * r / (1 + r))
-    assert found.n == 24
-    assert found.low < found.mean < found.high <= 1
+    assert reliability.mean == pytest.approx(2 * r / (1 + r))
+    assert reliability.n == 24
+    assert reliability.low < reliability.mean < reliability.high <= 1
 
 
 def test_the_interval_shrinks_with_raters_and_the_seed_decides() -> None:
@@ -113,9 +113,9 @@ def test_the_interval_shrinks_with_raters_and_the_seed_decides() -> None:
 
 @pytest.mark.parametrize(("n_raters", "n_items"), [(12, 5), (8, 10)])
 def test_intervals_of_reliability_cover_its_mean(n_raters: int, n_items: int) -> None:
-    found = [best_worst(drawn(n_raters, n_items, people=n), level=0.9, seed=n).reliability for n in range(100)]
-    mean = np.mean([one.mean for one in found])
-    assert 0.85 <= np.mean([one.low <= mean <= one.high for one in found]) <= 0.98
+    reliabilities = [best_worst(drawn(n_raters, n_items, people=n), level=0.9, seed=n).reliability for n in range(100)]
+    mean = np.mean([one.mean for one in reliabilities])
+    assert 0.85 <= np.mean([one.low <= mean <= one.high for one in reliabilities]) <= 0.98
 
 
 def test_raters_without_names_are_units_by_choice() -> None:
@@ -128,8 +128,8 @@ def test_raters_without_names_are_units_by_choice() -> None:
     pairs = PairJudgements.of_choices(unnamed, TITLES)
     won = (pairs.answers["quality"] + 1) / 2
     independent = bradley_terry(pairs.first.tolist(), pairs.second.tolist(), won, level=0.9)
-    assert [one.high - one.low for one in independent.bots] != pytest.approx([high - low for low, high in ends[0]])
-    assert [one.strength for one in independent.bots] == pytest.approx([one.strength for one in without.strengths.bots])
+    assert [bot.high - bot.low for bot in independent.bots] != pytest.approx([high - low for low, high in ends[0]])
+    assert [bot.strength for bot in independent.bots] == pytest.approx([bot.strength for bot in without.strengths.bots])
 
 
 @pytest.mark.parametrize(
@@ -140,17 +140,17 @@ def test_raters_without_names_are_units_by_choice() -> None:
     ],
 )
 def test_undefined_reliability_has_a_reason(rows: list[tuple[str | None, str, str]], code: str) -> None:
-    found = best_worst(choices(rows), level=0.9).reliability
-    assert (found.mean, found.low, found.high) == (None, None, None)
-    assert found.reason is not None
-    assert found.reason.code == code
+    reliability = best_worst(choices(rows), level=0.9).reliability
+    assert (reliability.mean, reliability.low, reliability.high) == (None, None, None)
+    assert reliability.reason is not None
+    assert reliability.reason.code == code
 
 
 def test_full_agreement_has_no_interval() -> None:
-    found = best_worst(choices([(f"r{n}", f"i{i}", "abcd") for n in range(8) for i in range(3)]), level=0.9)
-    assert found.reliability.mean == pytest.approx(1)
-    assert found.reliability.low is None
-    assert found.reliability.reason.code == "units_tell_nothing"
+    result = best_worst(choices([(f"r{n}", f"i{i}", "abcd") for n in range(8) for i in range(3)]), level=0.9)
+    assert result.reliability.mean == pytest.approx(1)
+    assert result.reliability.low is None
+    assert result.reliability.reason.code == "units_tell_nothing"
 
 
 def test_the_formula_rises_and_ends_at_minus_one() -> None:
@@ -166,6 +166,6 @@ def test_wrong_shapes_are_refused() -> None:
 def test_results_are_written_as_json() -> None:
     plain = judge_pairs(PairJudgements.of_choices(drawn(6), TITLES)).to_json()
     assert plain["best_worst"]["n"] == 36
-    assert {one["bot"] for one in plain["best_worst"]["scores"]} == set("abcd")
+    assert {score["bot"] for score in plain["best_worst"]["scores"]} == set("abcd")
     assert json.loads(json.dumps(plain)) == plain
     assert split_half(np.zeros(0), np.zeros(0, dtype=str), np.zeros(0, dtype=int), level=0.9).mean is None

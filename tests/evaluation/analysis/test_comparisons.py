@@ -43,20 +43,20 @@ def ratings() -> Ratings:
 
 def test_pairs_are_those_of_the_test_and_told_apart_has_one_definition() -> None:
     read = ratings()
-    found = compare(read)
+    result = compare(read)
     tested = pairwise(read.values(), read.bot.tolist(), read.unit.tolist(), level=1 - ORDER_ALPHA)
     expected = tested.pairs
-    assert found.pairs == expected
-    assert found.means == tested.means
-    assert found.told_apart == {(p.a, p.b) for p in expected if p.ordered}
-    assert found.told_apart == {("a", "c"), ("b", "c"), ("a", "bad"), ("b", "bad"), ("bad", "c")}
-    assert (found.n_told_apart, found.n_pairs) == (5, 6)
-    assert found.too_close == [("a", "b")]
-    assert [pair.reason.code for pair in found.untested if pair.reason] == ["one_rating"] * 4
-    assert set(found.order[:2]) == {"a", "b"}
-    assert found.controls == ("bad",)
-    assert (found.below("bad"), found.n_raters, found.n_ratings) == (3, 40, 161)
-    assert found.as_good_as_best()[0] in {"a", "b"}
+    assert result.pairs == expected
+    assert result.means == tested.means
+    assert result.told_apart == {(p.a, p.b) for p in expected if p.ordered}
+    assert result.told_apart == {("a", "c"), ("b", "c"), ("a", "bad"), ("b", "bad"), ("bad", "c")}
+    assert (result.n_told_apart, result.n_pairs) == (5, 6)
+    assert result.too_close == [("a", "b")]
+    assert [pair.reason.code for pair in result.untested if pair.reason] == ["one_rating"] * 4
+    assert set(result.order[:2]) == {"a", "b"}
+    assert result.controls == ("bad",)
+    assert (result.below("bad"), result.n_raters, result.n_ratings) == (3, 40, 161)
+    assert result.as_good_as_best()[0] in {"a", "b"}
 
 
 def test_equal_is_what_two_one_sided_tests_say_and_statsmodels_too() -> None:
@@ -64,15 +64,15 @@ def test_equal_is_what_two_one_sided_tests_say_and_statsmodels_too() -> None:
     bots = ratings().bot.astype(str)
     a, b = values[bots == "a"], values[bots == "b"]
     frame = pd.DataFrame({"conversation": range(80), "bot": ["a"] * 40 + ["b"] * 40, "q": [*a[:40], *b[:40]]})
-    found = {}
+    results = {}
     for smallest in (0.1, 0.3, 0.5, 0.7, 0.9, 1.5):
         p, *_tests = ttost_ind(a[:40], b[:40], -smallest, smallest, usevar="unequal")
         compared = compare(Ratings.from_frame(frame, scale=(1, 7)), smallest=smallest)
-        found[smallest] = compared.is_equal(compared.pairs[0])
-        assert found[smallest] is bool(p < EQUAL_ALPHA), smallest
-    assert set(found.values()) == {True, False}
+        results[smallest] = compared.is_equal(compared.pairs[0])
+        assert results[smallest] is bool(p < EQUAL_ALPHA), smallest
+    assert set(results.values()) == {True, False}
     needs = {smallest: compare(ratings(), smallest=smallest) for smallest in (0.6, 0.2, 1e-3)}
-    assert [one.need(one.pair("a", "b")) for one in needs.values()] == ["enough", "raters", "too_many"]
+    assert [need.need(need.pair("a", "b")) for need in needs.values()] == ["enough", "raters", "too_many"]
     with pytest.raises(ValueError, match="must be above 0"):
         compare(ratings(), smallest=0)
 
@@ -117,23 +117,23 @@ def test_a_reversed_question_turns_the_comparison_round() -> None:
     straight = compare(Ratings.from_frame(frame, ["quality"], scale=(1, 7)))
     turned = compare(Ratings.from_frame(frame, ["quality"], scale=(1, 7), reversed=["quality"]))
     assert turned.told_apart == straight.told_apart
-    for one, other in zip(straight.pairs, turned.pairs, strict=True):
-        assert other.difference == pytest.approx(-(one.difference or 0.0))
+    for pair, other in zip(straight.pairs, turned.pairs, strict=True):
+        assert other.difference == pytest.approx(-(pair.difference or 0.0))
     assert turned.order[0] == "bad"
 
 
 def test_means_are_those_of_the_values() -> None:
     read = ratings()
-    found = bot_means(read)
+    result = bot_means(read)
     mine = read.values()[read.bot == "c"]
-    row = found.rows["c", "quality"]
+    row = result.rows["c", "quality"]
     assert row.interval.mean == pytest.approx(mine.mean())
     assert row.sd == pytest.approx(mine.std(ddof=1))
     assert row.quantiles == tuple(np.quantile(mine, [0, 0.25, 0.5, 0.75, 1]))
-    assert found.rows["x", "quality"].to_json()["reason"] == {"code": "one_value"}
-    assert found.n_ratings["x"] == 1
-    json.dumps(found.to_json(), allow_nan=False)
-    assert "quality" in found.summary()
+    assert result.rows["x", "quality"].to_json()["reason"] == {"code": "one_value"}
+    assert result.n_ratings["x"] == 1
+    json.dumps(result.to_json(), allow_nan=False)
+    assert "quality" in result.summary()
 
 
 def test_there_is_one_order_whichever_test_decides() -> None:
@@ -152,9 +152,9 @@ def test_there_is_one_order_whichever_test_decides() -> None:
     plain = table.groupby("bot")["quality"].mean()
     assert plain["a"] > plain["b"]
     for ratings_ in (read, replace(read, is_collecting=True)):
-        found = compare(ratings_, plans=False)
-        assert found.order == ("b", "a")
-        assert found.means == pytest.approx(means_compared(ratings_))
+        result = compare(ratings_, plans=False)
+        assert result.order == ("b", "a")
+        assert result.means == pytest.approx(means_compared(ratings_))
     unnamed = replace(read, rater=np.full(len(read), None, dtype=object))
     assert compare(unnamed).to_json()["unit"] == "conversations"
 
@@ -164,22 +164,22 @@ def test_a_plan_holds_for_the_pair_that_spreads_most() -> None:
     values = read.values()
     apart = np.concatenate([values[read.bot == b] - values[read.bot == b].mean() for b in read.bots])
     sd = np.sqrt((apart**2).sum() / (len(values) - len(read.bots)))
-    found = plan_raters(read, [1.0], power=0.9)
-    assert found.sd == pytest.approx(sd)
-    assert found.n_comparisons == 6  # a, b, c and x
-    names = {(one.a, one.b) for one in found.pairs}
+    result = plan_raters(read, [1.0], power=0.9)
+    assert result.sd == pytest.approx(sd)
+    assert result.n_comparisons == 6  # a, b, c and x
+    names = {(pair.a, pair.b) for pair in result.pairs}
     assert names == {("a", "b"), ("a", "c"), ("b", "c")}, "no control, and nobody rated by one"
-    most, least = found.pairs[0], found.pairs[-1]
-    for one in found.pairs:
+    most, least = result.pairs[0], result.pairs[-1]
+    for one in result.pairs:
         variances = [values[read.bot == bot].var(ddof=1) for bot in (one.a, one.b)]
         assert one.sd**2 == pytest.approx(np.mean(variances), rel=0.05)
-    (row,) = found.rows
+    (row,) = result.rows
     for need, pair in ((row.independent, most), (row.independent_least, least)):
         assert need == raters_needed(1.0, pair.sd, power=0.9, alpha=ORDER_ALPHA, n_comparisons=6)
     assert row.independent.n > row.independent_least.n
-    assert (row.share, found.n_fewest, found.detectable) == (pytest.approx(1 / 6), 1, None)
-    json.dumps(found.to_json(), allow_nan=False)
-    assert f"{row.independent_least.n:,} to {row.independent.n:,}" in found.summary()
+    assert (row.share, result.n_fewest, result.detectable) == (pytest.approx(1 / 6), 1, None)
+    json.dumps(result.to_json(), allow_nan=False)
+    assert f"{row.independent_least.n:,} to {row.independent.n:,}" in result.summary()
 
 
 def test_while_a_study_collects_the_always_valid_test_decides_and_says_how_many_more() -> None:
@@ -216,12 +216,12 @@ def test_a_prediction_saves_ratings_of_further_bots_where_its_values_count() -> 
         "ratings_worth": {"stated": 21.0, "by_error": 30.0, "ci95": [12.0, None]},
         "bots": {"b": {}, "a": {}},
     }
-    found = prediction_worth(fit, ("quality",))
-    assert (found.ratings, found.bots) == (21.0, ("a", "b"))
-    assert (found.count_remaining(64), found.count_remaining(22)) == (43, 2)
+    result = prediction_worth(fit, ("quality",))
+    assert (result.ratings, result.bots) == (21.0, ("a", "b"))
+    assert (result.count_remaining(64), result.count_remaining(22)) == (43, 2)
     # As the combined mean says: its variance with so many ratings is that of all ratings without a prediction.
     spread, sd = 1.5 / np.sqrt(21), 1.5
-    together = 1 / (1 / spread**2 + found.count_remaining(64) / sd**2)
+    together = 1 / (1 / spread**2 + result.count_remaining(64) / sd**2)
     assert together == pytest.approx(sd**2 / 64)
     assert prediction_worth(fit, ("fun",)) is None
     assert prediction_worth(fit | {"q2": {"value": 0.3, "null95": 0.4}}, ("quality",)) is None
@@ -255,16 +255,16 @@ def test_a_scale_read_off_the_answers_bounds_no_interval_while_a_study_collects(
     assert (bounded.means["a"].high, bounded.means["b"].low) == (5, 2)
     assert free.means["a"].mean == bounded.means["a"].mean
     # It imagines raters at the ends of the scale, so that without one nothing is told.
-    assert {(one.high, one.reason.code) for one in free.means.values()} == {(None, "no_scale")}
+    assert {(mean.high, mean.reason.code) for mean in free.means.values()} == {(None, "no_scale")}
     assert [(pair.p, pair.low, pair.reason.code) for pair in free.compared.pairs] == [(None, None, "no_scale")]
 
 
 def test_ranks_leave_open_what_the_tests_leave_open() -> None:
     read = ratings()
     compared = compare(read)
-    found = leaderboard(bot_means(read), compared)
-    places = {place.bot: place for place in found.places}
-    assert [place.bot for place in found.places] == [*compared.order, "bad"]
+    result = leaderboard(bot_means(read), compared)
+    places = {place.bot: place for place in result.places}
+    assert [place.bot for place in result.places] == [*compared.order, "bad"]
     # x has one rating: nothing is known of its place. c is below a and b, so at least third.
     assert places["x"].ranks == (1, 4)
     assert places["a"].ranks == places["b"].ranks == (1, 3)
@@ -272,17 +272,17 @@ def test_ranks_leave_open_what_the_tests_leave_open() -> None:
     assert compared.to_json()["ranks"]["a"] == [1, 3]
     assert (places["bad"].ranks, places["bad"].is_control) == (None, True)
     assert set(places["a"].too_close) == {"b", "x"}
-    assert (found.n_told_apart, found.n_pairs) == (compared.n_told_apart, compared.n_pairs)
-    for place in found.places:
+    assert (result.n_told_apart, result.n_pairs) == (compared.n_told_apart, compared.n_pairs)
+    for place in result.places:
         assert place.compared_mean == compared.means[place.bot]
         assert place.mean == bot_means(read).rows[place.bot, "quality"].interval
 
 
 def test_groups_join_all_pairs_that_cannot_be_told_apart_and_no_other() -> None:
     compared = compare(ratings())
-    found = leaderboard(bot_means(ratings()), compared)
-    joined = {tuple(sorted(pair)) for group in found.groups for pair in combinations(group, 2)}
-    bots = [place.bot for place in found.places]
+    result = leaderboard(bot_means(ratings()), compared)
+    joined = {tuple(sorted(pair)) for group in result.groups for pair in combinations(group, 2)}
+    bots = [place.bot for place in result.places]
     assert joined == {tuple(sorted(pair)) for pair in combinations(bots, 2) if not compared.are_told_apart(*pair)}
 
 
@@ -317,20 +317,20 @@ VALUES = {"m": {name: [float(value)] for name, value in zip(NAMES, rng.normal(si
 
 def test_the_difference_is_welchs_where_everybody_talked_once() -> None:
     x, y = (np.array([VALUES["m"][pk][0] for pk in group.conversations]) for group in GROUPS.groups)
-    found = trajectories(GROUPS, VALUES, ["m"]).measures[0].contrast
+    contrast = trajectories(GROUPS, VALUES, ["m"]).measures[0].contrast
     expected = stats.ttest_ind(x, y, equal_var=False)
     ends = expected.confidence_interval(0.9)
-    assert (found.low, found.high, found.p) == pytest.approx((ends.low, ends.high, expected.pvalue))
-    assert found.difference == pytest.approx(x.mean() - y.mean())
+    assert (contrast.low, contrast.high, contrast.p) == pytest.approx((ends.low, ends.high, expected.pvalue))
+    assert contrast.difference == pytest.approx(x.mean() - y.mean())
 
 
 def test_the_difference_is_the_paired_one_where_everybody_met_both() -> None:
     x, y = (np.array([VALUES["m"][pk][0] for pk in group.conversations]) for group in GROUPS.groups)
     people = {name: f"p{k % 6}" for k, name in enumerate(NAMES)}
-    found = trajectories(GROUPS, VALUES, ["m"], people).measures[0].contrast
+    result = trajectories(GROUPS, VALUES, ["m"], people).measures[0].contrast
     expected = stats.ttest_rel(x, y)
     ends = expected.confidence_interval(0.9)
-    assert (found.low, found.high, found.p) == pytest.approx((ends.low, ends.high, expected.pvalue), rel=1e-6)
+    assert (result.low, result.high, result.p) == pytest.approx((ends.low, ends.high, expected.pvalue), rel=1e-6)
     alone = trajectories(GROUPS, VALUES, ["m"], dict.fromkeys(NAMES, "p"))
     contrast = alone.measures[0].contrast
     assert (contrast.low, contrast.p, alone.n_people) == (None, None, 1)
@@ -345,7 +345,7 @@ def test_a_scale_makes_the_difference_that_of_the_groups_own_intervals() -> None
     values = {"m": {name: [float(value)] for name, value in laughs.items()}}
     scales = {"m": (0.0, 1.0)}
     told = trajectories(Grouping("by-trait", groups, trait="t"), values, ["m"], scales=scales, people=None)
-    found = told.measures[0].contrast
+    contrast = told.measures[0].contrast
     assert told.n_people == 12
     ends = []
     for names in (NAMES[:5], NAMES[5:]):
@@ -359,17 +359,17 @@ def test_a_scale_makes_the_difference_that_of_the_groups_own_intervals() -> None
     (x, low_x, high_x), (y, low_y, high_y) = ends
     low = x - y - np.hypot(x - low_x, high_y - y)
     high = x - y + np.hypot(high_x - x, y - low_y)
-    assert (found.low, found.high) == pytest.approx((low, high))
+    assert (contrast.low, contrast.high) == pytest.approx((low, high))
     assert low < 0 < high
-    assert found.p > 0.1
+    assert contrast.p > 0.1
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("design", ["halves, 60 people", "kinds, 10 people, 4 each"])
 def test_intervals_of_courses_and_differences_hold(design: str) -> None:
     """40 studies each, at least as many as claimed less three Monte-Carlo errors."""
-    found = simulated_courses.held(design, 40)
-    for what, one in found.items():
+    result = simulated_courses.held(design, 40)
+    for what, one in result.items():
         if one.of >= 40:
             assert one.inside / one.of >= RATING_LEVEL - 3 * np.sqrt(RATING_LEVEL * (1 - RATING_LEVEL) / 40), what
-    assert sum(one.of >= 40 for one in found.values()) >= 12
+    assert sum(one.of >= 40 for one in result.values()) >= 12

@@ -19,7 +19,7 @@ def made(n_replies: int, n_raters: int, seed: int = 0) -> tuple[Ratings, list[li
     rng = np.random.default_rng(seed)
     rows, spans, texts = [], [], []
     for reply in range(n_replies):
-        true = [(int(at), int(at + rng.integers(3, 12))) for at in rng.integers(0, 30, rng.poisson(1.0))]
+        true = [(int(integer), int(integer + rng.integers(3, 12))) for integer in rng.integers(0, 30, rng.poisson(1.0))]
         is_easy = rng.beta(2, 1)
         for rater in range(n_raters):
             marked = {
@@ -44,9 +44,9 @@ def made(n_replies: int, n_raters: int, seed: int = 0) -> tuple[Ratings, list[li
 
 def test_scores_of_bots_are_sums_over_sums() -> None:
     ratings, spans, texts = made(40, 3)
-    found = error_results(ratings, spans, texts)
+    result = error_results(ratings, spans, texts)
     for bot, n_words in (("a", 4), ("b", 10)):
-        own = next(one for one in found.bots if one.bot == bot)
+        own = next(one for one in result.bots if one.bot == bot)
         mine = np.flatnonzero(ratings.bot == bot)
         total = sum(SEVERITIES[one.severity] for i in mine for one in spans[i])
         assert (own.n_replies, own.n_ratings) == (20, 60)
@@ -57,9 +57,9 @@ def test_scores_of_bots_are_sums_over_sums() -> None:
         assert own.per_100_words.low < own.per_100_words.mean < own.per_100_words.high <= 0
         n_major = sum(one.severity == "major" for i in mine for one in spans[i])
         assert own.per_reply["major"] == pytest.approx(n_major / 60)
-    assert found.bots[0].score.mean >= found.bots[1].score.mean
+    assert result.bots[0].score.mean >= result.bots[1].score.mean
     table = ratings.answers["mqm"].reshape(40, 3)
-    assert found.alpha.value == pytest.approx(krippendorff_alpha(table).value)
+    assert result.alpha.value == pytest.approx(krippendorff_alpha(table).value)
 
 
 def overlap_by_hand(ratings: Ratings, spans: list[list[ErrorSpan]], *, with_kinds: bool) -> float:
@@ -81,21 +81,21 @@ def overlap_by_hand(ratings: Ratings, spans: list[list[ErrorSpan]], *, with_kind
 
 def test_agreement_is_f1_of_characters_over_pairs_of_raters() -> None:
     ratings, spans, texts = made(30, 3, seed=4)
-    found = error_results(ratings, spans, texts)
-    for one, with_kinds in ((found.overlap, False), (found.same_category, True)):
+    result = error_results(ratings, spans, texts)
+    for one, with_kinds in ((result.overlap, False), (result.same_category, True)):
         assert one.value == pytest.approx(overlap_by_hand(ratings, spans, with_kinds=with_kinds))
         assert one.low is not None
         assert one.low < one.value < one.high
         assert (one.n_items, one.n_ratings) == (30, 90)
-    assert found.same_category.value < found.overlap.value
+    assert result.same_category.value < result.overlap.value
 
 
 def test_raters_who_mark_alike_or_nothing() -> None:
     ratings, spans, texts = made(12, 2, seed=1)
     alike = [spans[2 * (i // 2)] for i in range(24)]
-    found = error_results(ratings, alike, texts)
-    assert found.overlap.value == 1
-    assert found.overlap.reason.code == "no_disagreement"
+    result = error_results(ratings, alike, texts)
+    assert result.overlap.value == 1
+    assert result.overlap.reason.code == "no_disagreement"
     nothing = error_results(ratings, [[] for _ in range(24)], texts).overlap
     assert (nothing.value, nothing.reason.code) == (None, "nothing_marked")
     few = error_results(*(made(5, 2, seed=3))).overlap
@@ -103,9 +103,9 @@ def test_raters_who_mark_alike_or_nothing() -> None:
 
 
 def interval_holds(seed: int, truth: float) -> bool:
-    found: ErrorResults = error_results(*made(30, 2, seed))
-    assert found.overlap.low is not None
-    return found.overlap.low <= truth <= found.overlap.high
+    result: ErrorResults = error_results(*made(30, 2, seed))
+    assert result.overlap.low is not None
+    return result.overlap.low <= truth <= result.overlap.high
 
 
 def test_the_interval_of_the_overlap_holds_what_it_claims() -> None:

@@ -21,7 +21,7 @@ FORMULA = "quality ~ bot * scenario + (1|rater) + (1|item)"
 
 def frame(n: int = 400) -> pd.DataFrame:
     rng = np.random.default_rng(4)
-    made = pd.DataFrame(
+    result = pd.DataFrame(
         {
             "bot": rng.choice(["a", "b"], n, p=[0.7, 0.3]),
             "scenario": rng.choice(["trip", "refund", "chat"], n),
@@ -30,11 +30,11 @@ def frame(n: int = 400) -> pd.DataFrame:
             "turns": rng.integers(2, 20, n).astype(float),
         }
     )
-    made["conversation"] = [f"c{k}" for k in range(n)]
-    kind = dict(zip(made.rater.unique(), rng.normal(0, 0.8, 25), strict=True))
-    moved = (made.bot == "a") * 1.0 + (made.scenario == "trip") * 0.5 + made.rater.map(kind) + rng.normal(0, 1, n)
-    made["quality"] = np.clip(np.round(4 + moved), 1, 7)
-    return made
+    result["conversation"] = [f"c{k}" for k in range(n)]
+    kind = dict(zip(result.rater.unique(), rng.normal(0, 0.8, 25), strict=True))
+    moved = (result.bot == "a") * 1.0 + (result.scenario == "trip") * 0.5 + result.rater.map(kind) + rng.normal(0, 1, n)
+    result["quality"] = np.clip(np.round(4 + moved), 1, 7)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_an_ordinal_model_of_few_raters_has_a_caution():
 @pytest.mark.filterwarnings("ignore::statsmodels.tools.sm_exceptions.ConvergenceWarning")
 def test_marginal_means_and_tests_are_those_of_statsmodels():
     data = frame()
-    found = formula_model(data, FORMULA)
+    result = formula_model(data, FORMULA)
     data["one"] = 1
     model = smf.mixedlm(
         "quality ~ C(bot, Sum) * C(scenario, Sum)",
@@ -90,43 +90,47 @@ def test_marginal_means_and_tests_are_those_of_statsmodels():
     ).fit()
     cells = pd.DataFrame([(a, b) for a in "ab" for b in ("chat", "refund", "trip")], columns=["bot", "scenario"])
     cells["predicted"] = model.predict(cells)
-    means = {(one.term, one.cell): one for one in found.means}
+    means = {(mean.term, mean.cell): mean for mean in result.means}
     for row in cells.itertuples():
         one = means["bot:scenario", (row.bot, row.scenario)]
         assert one.estimate == pytest.approx(row.predicted, abs=1e-3)
         assert one.n == ((data.bot == row.bot) & (data.scenario == row.scenario)).sum()
     for bot, mean in cells.groupby("bot").predicted.mean().items():
         assert means["bot", (bot,)].estimate == pytest.approx(mean, abs=1e-3)
-    tests = {one.term: one for one in found.tests}
-    assert [one.df1 for one in found.tests] == [1, 2, 2]
+    tests = {test.term: test for test in result.tests}
+    assert [test.df1 for test in result.tests] == [1, 2, 2]
     assert tests["bot"].f == pytest.approx(model.tvalues["C(bot, Sum)[S.a]"] ** 2, rel=0.01)
     assert tests["bot"].p < 0.001 < 0.05 < tests["bot:scenario"].p
-    effects = {(one.term, one.cell): one.estimate for one in found.effects}
+    effects = {(effect.term, effect.cell): effect.estimate for effect in result.effects}
     assert effects["scenario", ("trip",)] == pytest.approx(
         -sum(effects["scenario", (one,)] for one in ("chat", "refund"))
     )
-    assert sum(one.share for one in found.components) == pytest.approx(1)
+    assert sum(component.share for component in result.components) == pytest.approx(1)
 
 
 def test_numbers_are_slopes_and_gaps_are_left_out():
     data = frame()
     data.loc[:9, "turns"] = np.nan
-    found = formula_model(data, "quality ~ bot + turns + (1|rater)", kind="linear")
-    assert (found.n, found.n_dropped) == (390, 10)
-    assert [(one.term, one.cell) for one in found.effects] == [("bot", ("a",)), ("bot", ("b",)), ("turns", ())]
-    assert [one.term for one in found.means] == ["bot", "bot"]
+    result = formula_model(data, "quality ~ bot + turns + (1|rater)", kind="linear")
+    assert (result.n, result.n_dropped) == (390, 10)
+    assert [(effect.term, effect.cell) for effect in result.effects] == [
+        ("bot", ("a",)),
+        ("bot", ("b",)),
+        ("turns", ()),
+    ]
+    assert [mean.term for mean in result.means] == ["bot", "bot"]
 
 
 def test_an_ordinal_model_has_thresholds_and_log_odds_about_their_average():
-    found = formula_model(frame(), "quality ~ bot * scenario + (1|rater)", kind="ordinal")
-    assert len(found.thresholds) == len(found.points) - 1
-    bots = [one.estimate for one in found.means if one.term == "bot"]
+    result = formula_model(frame(), "quality ~ bot * scenario + (1|rater)", kind="ordinal")
+    assert len(result.thresholds) == len(result.points) - 1
+    bots = [mean.estimate for mean in result.means if mean.term == "bot"]
     assert sum(bots) == pytest.approx(0, abs=1e-9)
-    assert found.tests[0].df2 is None
-    assert found.components[-1].reason.code == "fixed_by_model"
-    assert result_load(result_dump(found, FormulaModel), FormulaModel) == found
-    assert json.loads(json.dumps(found.to_json()))["converged"] is True
-    assert "Log odds" in found.summary()
+    assert result.tests[0].df2 is None
+    assert result.components[-1].reason.code == "fixed_by_model"
+    assert result_load(result_dump(result, FormulaModel), FormulaModel) == result
+    assert json.loads(json.dumps(result.to_json()))["converged"] is True
+    assert "Log odds" in result.summary()
 
 
 @pytest.mark.parametrize(
@@ -142,19 +146,19 @@ def test_an_ordinal_model_has_thresholds_and_log_odds_about_their_average():
     ],
 )
 def test_without_a_fit_there_is_a_reason(change, formula: str, code: str):
-    found = formula_model(change(frame()), formula)
-    assert (found.reason.code, found.converged, found.means) == (code, False, ())
-    assert str(found.reason) in found.summary()
+    result = formula_model(change(frame()), formula)
+    assert (result.reason.code, result.converged, result.means) == (code, False, ())
+    assert str(result.reason) in result.summary()
 
 
 def test_raters_of_one_rating_each_leave_ordinary_least_squares():
     data = frame()
-    found = formula_model(data, "quality ~ bot * scenario + (1|conversation)")
+    result = formula_model(data, "quality ~ bot * scenario + (1|conversation)")
     model = smf.ols("quality ~ C(bot, Sum) * C(scenario, Sum)", data).fit()
-    assert (found.merged, len(found.components)) == (("conversation",), 1)
-    assert found.tests[0].f == pytest.approx(model.tvalues["C(bot, Sum)[S.a]"] ** 2)
-    assert found.tests[0].df2 == pytest.approx(model.df_resid)
-    assert found.components[0].sd == pytest.approx(np.sqrt(model.scale))
+    assert (result.merged, len(result.components)) == (("conversation",), 1)
+    assert result.tests[0].f == pytest.approx(model.tvalues["C(bot, Sum)[S.a]"] ** 2)
+    assert result.tests[0].df2 == pytest.approx(model.df_resid)
+    assert result.components[0].sd == pytest.approx(np.sqrt(model.scale))
     ordinal = formula_model(data, "quality ~ bot + (1|conversation)", kind="ordinal")
     logit = OrderedModel(data.quality.astype(int), (data.bot == "a").astype(float).to_frame(), distr="logit")
     assert ordinal.get_differences("bot")[0].pair.difference == pytest.approx(
@@ -165,24 +169,24 @@ def test_raters_of_one_rating_each_leave_ordinary_least_squares():
 def test_differences_have_effect_sizes_and_one_of_three_conclusions():
     data = frame()
     ratings = Ratings.from_frame(data, ["quality"], scale=(1, 7))
-    found = formula_model(data, "quality ~ bot + scenario + (1|rater)", ratings=ratings)
-    [bots] = found.get_differences("bot")
-    means = {one.cell: one.estimate for one in found.means}
+    result = formula_model(data, "quality ~ bot + scenario + (1|rater)", ratings=ratings)
+    [bots] = result.get_differences("bot")
+    means = {mean.cell: mean.estimate for mean in result.means}
     gap = means[("a",)] - means[("b",)]
-    sd = np.sqrt(sum(one.sd**2 for one in found.components))
+    sd = np.sqrt(sum(component.sd**2 for component in result.components))
     assert bots.pair.difference == pytest.approx(gap)
     assert bots.effects.standardised.value == pytest.approx(gap / sd)
     assert bots.effects.share.value == pytest.approx(gap / 6)
     assert bots.effects.superiority.value == pytest.approx(stats.norm.cdf(gap / sd / np.sqrt(2)))
     assert bots.pair.ordered
-    assert found.is_equal(bots) is False
-    corrected = [one.pair.p_holm / one.pair.p for one in found.get_differences("scenario")]
+    assert result.is_equal(bots) is False
+    corrected = [difference.pair.p_holm / difference.pair.p for difference in result.get_differences("scenario")]
     assert max(corrected) == pytest.approx(3)
-    alike = formula_model(data.assign(quality=data.quality.sample(frac=1, random_state=1).to_numpy()), found.formula)
+    alike = formula_model(data.assign(quality=data.quality.sample(frac=1, random_state=1).to_numpy()), result.formula)
     assert alike.is_equal(alike.get_differences("bot")[0]) is None, "no scale is known"
     wide = replace(ratings, smallest_share=0.4)
-    assert formula_model(data, found.formula, ratings=wide).is_equal(bots) is True
-    odds = formula_model(data, found.formula, kind="ordinal", ratings=ratings).get_differences("bot")[0]
+    assert formula_model(data, result.formula, ratings=wide).is_equal(bots) is True
+    odds = formula_model(data, result.formula, kind="ordinal", ratings=ratings).get_differences("bot")[0]
     assert odds.effects.share.reason.code == "log_odds"
     assert odds.effects.standardised.value == pytest.approx(bots.effects.standardised.value, abs=0.15)
 
@@ -226,11 +230,11 @@ def test_a_study_brings_its_conditions_meta_and_bots(tmp_path):
     path.write_text("\n".join(map(json.dumps, lines)))
     study = confab.read(path)
     corpus = {"corpus": {"a": "reddit", "b": "news"}}
-    found = confab.model(study, "y ~ corpus * scenario + turns_planned + (1|rater)", factors=corpus)
+    result = confab.model(study, "y ~ corpus * scenario + turns_planned + (1|rater)", factors=corpus)
     known = data.assign(corpus=data.bot.map(corpus["corpus"]), turns_planned=[4 + n % 3 for n in range(120)])
     alone = confab.model(known, "quality ~ corpus * scenario + turns_planned + (1|rater)")
-    assert found.means == alone.means
-    assert found.reason is None
+    assert result.means == alone.means
+    assert result.reason is None
     with pytest.raises(ValueError, match="available: bot, conversation, corpus, item, quality, rater, scenario"):
         confab.model(study, "y ~ topic + (1|rater)", factors=corpus)
     usual, strict, of_table = (

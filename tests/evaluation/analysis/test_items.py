@@ -45,10 +45,10 @@ def read(table: pd.DataFrame, high: int = 3) -> Ratings:
 
 def test_means_of_items_have_the_interval_of_every_mean_on_a_scale() -> None:
     table = frame()
-    found = item_means(read(table))
-    assert (found.n_items, found.fewest, found.most) == (12, 5, 5)
-    by_name = {one.item: one for one in found.get_dimension("overall").items}
-    assert [one.mean for one in found.dimensions[0].items] == sorted(
+    result = item_means(read(table))
+    assert (result.n_items, result.fewest, result.most) == (12, 5, 5)
+    by_name = {item.item: item for item in result.get_dimension("overall").items}
+    assert [item.mean for item in result.dimensions[0].items] == sorted(
         (one.mean for one in by_name.values()), reverse=True
     )
     for name, values in table.groupby("conversation")["overall"]:
@@ -57,25 +57,25 @@ def test_means_of_items_have_the_interval_of_every_mean_on_a_scale() -> None:
         expected = mean_interval(values, level=0.90, scale=(0, 3))
         assert (one.low, one.high) == pytest.approx((expected.low, expected.high))
     assert any(table.groupby("conversation")["overall"].nunique() == 1)
-    json.dumps(found.to_json(), allow_nan=False)
-    assert result_load(result_dump(found, ItemMeans), ItemMeans) == found
-    assert "i0" in found.summary()
+    json.dumps(result.to_json(), allow_nan=False)
+    assert result_load(result_dump(result, ItemMeans), ItemMeans) == result
+    assert "i0" in result.summary()
 
 
 def test_what_one_rater_predicts_of_another_is_pandas_pairwise_correlation() -> None:
     table = frame(n_items=30, seed=4)
     wide = table.pivot(index="conversation", columns="rater", values="overall")
     pairs = wide.corr().where(np.triu(np.ones((5, 5), dtype=bool), k=1)).stack()
-    found = human_bound(read(table))
-    assert (found.average, found.highest) == pytest.approx((pairs.mean(), pairs.max()))
-    assert found.n_pairs == 10
+    result = human_bound(read(table))
+    assert (result.average, result.highest) == pytest.approx((pairs.mean(), pairs.max()))
+    assert result.n_pairs == 10
 
 
 def test_without_raters_in_common_there_is_no_bound_and_a_reason() -> None:
     table = frame(n_items=4)
-    found = human_bound(read(table))
-    assert found.average is None
-    assert found.reason.code == "no_pair_shares"
+    result = human_bound(read(table))
+    assert result.average is None
+    assert result.reason.code == "no_pair_shares"
     nobody = human_bound(read(table.assign(rater=None)))
     assert nobody.reason.code == "nobody_named"
 
@@ -86,20 +86,20 @@ def test_the_grade_is_what_most_gave_and_of_several_the_lowest() -> None:
     with pytest.raises(ValueError, match="no item has a grade"):
         majority([0, 0])
     table = frame(n_items=40, seed=9)
-    found = grades(read(table))
+    result = grades(read(table))
     n_ties = 0
-    for one in found.items:
-        given = table.loc[table["conversation"] == one.item, "overall"]
-        counted = Counter(given)
-        top = max(counted.values())
-        winners = sorted(value for value, n in counted.items() if n == top)
+    for item in result.items:
+        given = table.loc[table["conversation"] == item.item, "overall"]
+        counts = Counter(given)
+        top = max(counts.values())
+        winners = sorted(value for value, n in counts.items() if n == top)
         n_ties += len(winners) > 1
-        assert (one.grade, one.is_tie) == (winners[0], len(winners) > 1)
-        assert one.mean == pytest.approx(mean(given))
-    assert found.n_ties == n_ties > 0
-    assert result_load(result_dump(found, Grades), Grades) == found
-    json.dumps(found.to_json(), allow_nan=False)
-    assert "entailment" in found.summary()
+        assert (item.grade, item.is_tie) == (winners[0], len(winners) > 1)
+        assert item.mean == pytest.approx(mean(given))
+    assert result.n_ties == n_ties > 0
+    assert result_load(result_dump(result, Grades), Grades) == result
+    json.dumps(result.to_json(), allow_nan=False)
+    assert "entailment" in result.summary()
 
 
 def test_labels_are_those_of_the_papers_code() -> None:
@@ -108,16 +108,16 @@ def test_labels_are_those_of_the_papers_code() -> None:
     assert label_of(0.99, 0) == "contradiction"
     assert label_of(3, 1) == "entailment", "a scale that begins at 1"
     table = frame(n_items=40, seed=9)
-    found = grades(read(table))
-    assert 0 < found.n_same_label < 40
-    for bot in found.bots:
-        own = [one for one in found.items if one.bot == bot.bot]
+    result = grades(read(table))
+    assert 0 < result.n_same_label < 40
+    for bot in result.bots:
+        items = [item for item in result.items if item.bot == bot.bot]
         shares = [
-            sum(one.by_majority == label for one in own) / len(own)
+            sum(one.by_majority == label for one in items) / len(items)
             for label in ("contradiction", "neutral", "entailment")
         ]
-        assert [one.mean for one in bot.labels] == pytest.approx(shares)
-        assert sum(bot.grades) == bot.n_items == len(own)
+        assert [label.mean for label in bot.labels] == pytest.approx(shares)
+        assert sum(bot.grades) == bot.n_items == len(items)
 
 
 def test_answers_between_grades_are_refused() -> None:
@@ -162,20 +162,20 @@ def test_the_overall_score_is_the_weighted_mean_of_what_applies() -> None:
 
 def test_what_was_said_is_held_against_the_scores() -> None:
     ratings, direction, reference, known = referenced()
-    found = reference_ratings(ratings, direction, reference, known)
-    assert found.n_ratings == 4, "one said nothing"
-    assert found.n_kept_rule == 2, "better and above, same and equal"
-    assert found.n_contradicting == 1, "better and below; worse and equal is neither"
-    assert (found.n_revised, found.revised_by) == (1, -1)
-    assert found.weights == pytest.approx(dict.fromkeys(("relevance", "fluency", "empathy"), 1 / 3))
-    assert [bot.bot for bot in found.bots] == ["a", "b"]
-    first = found.bots[0]
+    result = reference_ratings(ratings, direction, reference, known)
+    assert result.n_ratings == 4, "one said nothing"
+    assert result.n_kept_rule == 2, "better and above, same and equal"
+    assert result.n_contradicting == 1, "better and below; worse and equal is neither"
+    assert (result.n_revised, result.revised_by) == (1, -1)
+    assert result.weights == pytest.approx(dict.fromkeys(("relevance", "fluency", "empathy"), 1 / 3))
+    assert [bot.bot for bot in result.bots] == ["a", "b"]
+    first = result.bots[0]
     assert (first.n_ratings, first.overall.mean) == (3, 3)
-    assert [one.mean for one in first.directions] == [0, 0.5, 0.5]
+    assert [direction.mean for direction in first.directions] == [0, 0.5, 0.5]
     assert first.above.mean == pytest.approx((1 + 0 - 1) / 3)
-    assert result_load(result_dump(found, ReferenceRatings), ReferenceRatings) == found
-    json.dumps(found.to_json(), allow_nan=False)
-    assert "worse" in found.summary()
+    assert result_load(result_dump(result, ReferenceRatings), ReferenceRatings) == result
+    json.dumps(result.to_json(), allow_nan=False)
+    assert "worse" in result.summary()
 
 
 @pytest.mark.parametrize(
@@ -216,34 +216,34 @@ def read_two(table: pd.DataFrame) -> Ratings:
 
 def test_counts_are_those_of_the_answers_and_the_best_bot_stands_first() -> None:
     table = two_bots()
-    found = dimension_answers(read_two(table), "fluency", ["b", "a", "silent"])
-    assert found.steps == (1, 2, 3, 4, 5, 6, 7)
+    result = dimension_answers(read_two(table), "fluency", ["b", "a", "silent"])
+    assert result.steps == (1, 2, 3, 4, 5, 6, 7)
     means = table.groupby("bot")["fluency"].mean()
-    assert [bot.bot for bot in found.bots] == [*means.sort_values(ascending=False).index, "silent"]
-    for bot in found.bots[:2]:
-        given = table[table["bot"] == bot.bot]["fluency"]
-        assert bot.counts == tuple((given == step).sum() for step in found.steps)
-        assert bot.mean == pytest.approx(given.mean())
-        assert bot.n == len(given)
-    assert (found.bots[2].mean, found.bots[2].n) == (None, 0)
+    assert [bot.bot for bot in result.bots] == [*means.sort_values(ascending=False).index, "silent"]
+    for bot in result.bots[:2]:
+        fluency = table[table["bot"] == bot.bot]["fluency"]
+        assert bot.counts == tuple((fluency == step).sum() for step in result.steps)
+        assert bot.mean == pytest.approx(fluency.mean())
+        assert bot.n == len(fluency)
+    assert (result.bots[2].mean, result.bots[2].n) == (None, 0)
 
 
 def test_raters_of_one_conversation_differ_by_the_mean_over_their_pairs() -> None:
     table = two_bots()
-    found = dimension_answers(read_two(table)).shared
+    result = dimension_answers(read_two(table)).shared
     within = []
     for _name, group in table.groupby("conversation")["quality"]:
         if len(group) > 1:
             within.append(np.mean([abs(x - y) for x, y in combinations(group, 2)]))
-    assert found.n_conversations == len(within) == 4
-    assert found.difference == pytest.approx(np.mean(within))
+    assert result.n_conversations == len(within) == 4
+    assert result.difference == pytest.approx(np.mean(within))
     strangers = [abs(x - y) for x, y in combinations(table["quality"], 2)]
-    assert found.by_chance == pytest.approx(np.mean(strangers))
+    assert result.by_chance == pytest.approx(np.mean(strangers))
 
 
 def test_without_a_shared_conversation_nothing_is_said() -> None:
-    found = dimension_answers(read_two(two_bots().drop_duplicates("conversation"))).shared
-    assert (found.n_conversations, found.difference, found.by_chance) == (0, None, None)
+    result = dimension_answers(read_two(two_bots().drop_duplicates("conversation"))).shared
+    assert (result.n_conversations, result.difference, result.by_chance) == (0, None, None)
 
 
 def test_steps_are_whole_points_or_the_values_seen_or_equal_distances() -> None:
@@ -256,17 +256,17 @@ def test_steps_are_whole_points_or_the_values_seen_or_equal_distances() -> None:
 
 def test_what_lies_between_two_steps_counts_for_the_nearer() -> None:
     table = pd.DataFrame({"conversation": ["x", "y"], "bot": "a", "rater": ["u", "v"], "quality": [1.4, 2.6]})
-    found = dimension_answers(Ratings.from_frame(table, ["quality"], scale=(1, 3)))
-    assert found.bots[0].counts == (1, 0, 1)
+    result = dimension_answers(Ratings.from_frame(table, ["quality"], scale=(1, 3)))
+    assert result.bots[0].counts == (1, 0, 1)
 
 
 def test_dimensions_move_together_as_scipy_says() -> None:
     table = two_bots()
     matrix = dimension_matrix(read_two(table))
     means = table.groupby("conversation")[["quality", "fluency"]].mean()
-    found = matrix.cells[0, 1]
-    assert found.r == pytest.approx(stats.spearmanr(means["quality"], means["fluency"]).statistic)
-    assert matrix.n == found.n == 8
+    cell = matrix.cells[0, 1]
+    assert cell.r == pytest.approx(stats.spearmanr(means["quality"], means["fluency"]).statistic)
+    assert matrix.n == cell.n == 8
 
 
 OPTIONS = ("relevance", "engagingness", "fluency", "understandability", "empathy", "persona")
@@ -283,10 +283,10 @@ def choices(n: int = 100, k: int = 4, seed: int = 2) -> np.ndarray:
 
 def test_shares_have_the_intervals_of_statsmodels() -> None:
     table = choices()
-    found = approval(table, OPTIONS)
-    assert found.n_people == 100
-    assert sum(one.approval for one in found.options) == pytest.approx(4), "each chose four"
-    for j, one in enumerate(found.options):
+    result = approval(table, OPTIONS)
+    assert result.n_people == 100
+    assert sum(option.approval for option in result.options) == pytest.approx(4), "each chose four"
+    for j, one in enumerate(result.options):
         n = int(table[:, j].sum())
         assert (one.option, one.n, one.approval) == (OPTIONS[j], n, n / 100)
         assert (one.low, one.high) == pytest.approx(proportion_confint(n, 100, method="wilson"))
@@ -298,12 +298,12 @@ def test_shares_have_the_intervals_of_statsmodels() -> None:
 
 def test_weights_are_the_softmax_of_the_shares() -> None:
     table = choices()
-    found = approval(table, OPTIONS)
+    result = approval(table, OPTIONS)
     expected = softmax(table.mean(axis=0))
-    assert list(found.weights.values()) == pytest.approx(expected.tolist())
-    assert softmax_weights(dict(zip(OPTIONS, table.mean(axis=0), strict=True))) == pytest.approx(found.weights)
-    assert sum(found.weights.values()) == pytest.approx(1)
-    assert max(found.weights.values()) / min(found.weights.values()) <= np.e
+    assert list(result.weights.values()) == pytest.approx(expected.tolist())
+    assert softmax_weights(dict(zip(OPTIONS, table.mean(axis=0), strict=True))) == pytest.approx(result.weights)
+    assert sum(result.weights.values()) == pytest.approx(1)
+    assert max(result.weights.values()) / min(result.weights.values()) <= np.e
     assert softmax_weights({"a": 0.5, "b": 0.5}) == {"a": 0.5, "b": 0.5}
     assert softmax_weights({}) == {}
 
@@ -319,9 +319,9 @@ def test_the_interval_of_a_weight_covers_what_other_people_say() -> None:
         held = []
         for _sample in range(n_samples):
             drawn = population[rng.choice(len(population), n_people)]
-            for one, weight in zip(approval(drawn, OPTIONS).options, true, strict=True):
-                assert 0 < one.weight_low <= one.weight <= one.weight_high < 1
-                held.append(one.weight_low <= weight <= one.weight_high)
+            for option, weight in zip(approval(drawn, OPTIONS).options, true, strict=True):
+                assert 0 < option.weight_low <= option.weight <= option.weight_high < 1
+                held.append(option.weight_low <= weight <= option.weight_high)
         assert np.mean(held) > 0.93
 
 

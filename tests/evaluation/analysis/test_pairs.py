@@ -52,15 +52,15 @@ def drawn(n_raters: int = 12, n_items: int = 10, p_win: float = 0.6, seed: int =
 
 
 def test_shares_are_of_the_bots_whatever_stood_first() -> None:
-    found = judge_pairs(judgements([("i", "a", "b", "r", 1), ("j", "b", "a", "s", -1), ("k", "b", "a", "t", 0)]))
-    [outcome] = found.outcomes
+    result = judge_pairs(judgements([("i", "a", "b", "r", 1), ("j", "b", "a", "s", -1), ("k", "b", "a", "t", 0)]))
+    [outcome] = result.outcomes
     assert (outcome.a, outcome.b) == ("a", "b")
     assert outcome.wins.mean == pytest.approx(2 / 3)
     assert (outcome.ties.mean, outcome.losses.mean) == (pytest.approx(1 / 3), 0)
     assert outcome.ahead.mean == pytest.approx(2 / 3)
-    assert (found.n, found.n_items, found.n_raters) == (3, 3, 3)
+    assert (result.n, result.n_items, result.n_raters) == (3, 3, 3)
     counts = {"n_pairs": 1, "n_told_apart": 0, "n_equal": 0, "n_not_yet_known": 1}
-    assert found.to_json()["counts"] == {"quality": counts}
+    assert result.to_json()["counts"] == {"quality": counts}
 
 
 def test_items_with_two_most_frequent_answers_are_ambiguous() -> None:
@@ -115,12 +115,12 @@ def test_kappa_is_the_median_over_pairs_of_raters() -> None:
 
 
 def test_without_judgements_everything_is_undefined_with_a_reason() -> None:
-    found = judge_pairs(judgements([]))
-    assert (found.n, found.outcomes) == (0, ())
-    assert found.kappas[0].found.value is None
-    assert found.kappas[0].found.reason.code == "no_value"
-    assert found.strengths.reason is not None
-    json.dumps(found.to_json(), allow_nan=False)
+    result = judge_pairs(judgements([]))
+    assert (result.n, result.outcomes) == (0, ())
+    assert result.kappas[0].found.value is None
+    assert result.kappas[0].found.reason.code == "no_value"
+    assert result.strengths.reason is not None
+    json.dumps(result.to_json(), allow_nan=False)
 
 
 def test_one_rater_gives_shares_without_an_interval() -> None:
@@ -156,25 +156,25 @@ def chats(means: dict[str, float], n_people: int = 30, seed: int = 1) -> Ratings
 
 @pytest.mark.parametrize(("means", "where"), [({"a": 5, "b": 3}, "same"), ({"a": 3, "b": 5}, "contrary")])
 def test_both_protocols_beside_each_other(means: dict[str, float], where: str) -> None:
-    found = compare_protocols(drawn(), chats(means), {"quality": "quality"})
-    [row] = found.rows
-    assert found.bots == ("a", "b")
+    result = compare_protocols(drawn(), chats(means), {"quality": "quality"})
+    [row] = result.rows
+    assert result.bots == ("a", "b")
     assert row.one_turn.low > 0
     assert row.difference == pytest.approx(means["a"] - means["b"], abs=0.6)
     assert row.same_direction is (where == "same")
-    assert found.count() == {**dict.fromkeys(("same", "contrary", "one_turn", "interactive", "neither"), 0), where: 1}
-    json.dumps(found.to_json(), allow_nan=False)
-    assert "a" in found.summary()
+    assert result.count() == {**dict.fromkeys(("same", "contrary", "one_turn", "interactive", "neither"), 0), where: 1}
+    json.dumps(result.to_json(), allow_nan=False)
+    assert "a" in result.summary()
 
 
 def test_the_interactive_kappa_is_that_of_preferences_of_people_who_rated_both() -> None:
-    found = compare_protocols(drawn(), chats({"a": 6, "b": 4, "c": 2}, n_people=8), {"quality": "quality"})
-    [kappa] = found.interactive
+    result = compare_protocols(drawn(), chats({"a": 6, "b": 4, "c": 2}, n_people=8), {"quality": "quality"})
+    [kappa] = result.interactive
     assert kappa.found.n_items == 3
     assert kappa.found.n_ratings == 24
     assert kappa.n_pairs == 28
-    assert [one.question for one in found.one_turn] == ["quality"]
-    assert len(found.rows) == 1, "only pairs that both protocols have"
+    assert [one.question for one in result.one_turn] == ["quality"]
+    assert len(result.rows) == 1, "only pairs that both protocols have"
 
 
 def test_only_the_same_questions_and_bots_of_both_protocols_are_compared() -> None:
@@ -201,10 +201,10 @@ def test_strengths_between_equal_styles_stand_beside_the_plain_ones():
         "answers": {"quality": better},
         "titles": QUALITY,
     }
-    found = judge_pairs(PairJudgements(**columns, controls={"length": length, "markup": np.zeros(n)}))
-    assert found.strengths.comparisons[0].ordered
-    assert [effect.name for effect in found.held.controls] == ["length"]  # markup never differs
-    assert not found.held.comparisons[0].ordered
+    result = judge_pairs(PairJudgements(**columns, controls={"length": length, "markup": np.zeros(n)}))
+    assert result.strengths.comparisons[0].ordered
+    assert [effect.name for effect in result.held.controls] == ["length"]  # markup never differs
+    assert not result.held.comparisons[0].ordered
     assert judge_pairs(PairJudgements(**columns)).held is None
     with pytest.raises(ValueError, match="length has 3 values"):
         PairJudgements(**columns, controls={"length": length[:3]})
@@ -212,9 +212,9 @@ def test_strengths_between_equal_styles_stand_beside_the_plain_ones():
 
 def test_while_more_are_to_come_shares_and_preferences_are_those_of_the_live_room() -> None:
     collecting = replace(drawn(), is_collecting=True)
-    found, settled = judge_pairs(collecting), pair_ranking_progress(collecting)
-    [one], [live] = found.outcomes, settled.preferred.found
-    assert found.is_collecting
+    result, settled = judge_pairs(collecting), pair_ranking_progress(collecting)
+    [one], [live] = result.outcomes, settled.preferred.found
+    assert result.is_collecting
     assert (one.ahead.mean, one.ahead.low, one.ahead.high) == pytest.approx(
         (live.pair.difference, live.pair.low, live.pair.high)
     )
@@ -250,10 +250,10 @@ def test_who_is_preferred_is_corrected_for_all_pairs() -> None:
     """A wrong verdict among fifteen pairs of equal bots comes in one study of ten at most, not in every second."""
     wrong = alone = 0
     for seed in range(60):
-        found = judge_pairs(of_many_bots(seed=seed))
-        wrong += any(one.sign for one in found.outcomes)
-        alone += any(one.p < 0.1 for one in found.outcomes)
-        for one in found.outcomes:
+        result = judge_pairs(of_many_bots(seed=seed))
+        wrong += any(outcome.sign for outcome in result.outcomes)
+        alone += any(outcome.p < 0.1 for outcome in result.outcomes)
+        for one in result.outcomes:
             # The interval is that of the test: at one level both leave 0 out, or neither.
             assert (one.p < 0.1) == (not one.ahead.low <= 0 <= one.ahead.high)
             assert bool(one.sign) == (one.p_holm < 0.1)
@@ -263,15 +263,15 @@ def test_who_is_preferred_is_corrected_for_all_pairs() -> None:
 
 def test_both_protocols_are_told_apart_as_each_tells_it_alone() -> None:
     judged, rated = of_many_bots(seed=1), chats({f"bot{n}": 4 + n / 5 for n in range(6)})
-    found = compare_protocols(judged, rated, {"quality": "quality"})
-    alone = {(one.a, one.b): one.sign for one in judge_pairs(judged).outcomes}
+    result = compare_protocols(judged, rated, {"quality": "quality"})
+    alone = {(outcome.a, outcome.b): outcome.sign for outcome in judge_pairs(judged).outcomes}
     by_chats = compare(rated, plans=False)
-    for row in found.rows:
+    for row in result.rows:
         gap = by_chats.pair(row.a, row.b)
         assert row.signs == (alone[row.a, row.b], sign_of(gap))
-    uncorrected = sum(not row.low <= 0 <= row.high for row in found.rows)
-    assert 0 < sum(bool(row.signs[1]) for row in found.rows) < uncorrected
-    assert found.tests == ("fixed", "fixed")
+    uncorrected = sum(not row.low <= 0 <= row.high for row in result.rows)
+    assert 0 < sum(bool(row.signs[1]) for row in result.rows) < uncorrected
+    assert result.tests == ("fixed", "fixed")
 
 
 def test_chats_beside_are_compared_at_any_look_too_while_they_are_collected() -> None:
@@ -311,17 +311,17 @@ def decided(n: int = 300) -> pd.DataFrame:
 
 
 def test_published_strengths_with_ties() -> None:
-    found = confab.rank(puddings())
-    worth = {bot.bot: bot.worth for bot in found.fit.bots}
+    result = confab.rank(puddings())
+    worth = {bot.bot: bot.worth for bot in result.fit.bots}
     expected = {f"p{i}": value for i, value in enumerate(published.PUDDING_WORTH, start=1)}
     assert worth == pytest.approx(expected, abs=3e-5)
-    assert found.order == tuple(sorted(expected, key=lambda bot: -expected[bot]))
+    assert result.order == tuple(sorted(expected, key=lambda bot: -expected[bot]))
 
 
 def test_strengths_are_those_of_a_logistic_regression(tmp_path: Path) -> None:
     table = decided()
     table.to_csv(tmp_path / "pairs.csv", index=False)
-    found = confab.rank(tmp_path / "pairs.csv")
+    result = confab.rank(tmp_path / "pairs.csv")
     design = np.array(
         [[(row.first == bot) - (row.second == bot) for bot in "bc"] for row in table.itertuples()], dtype=float
     )
@@ -329,10 +329,10 @@ def test_strengths_are_those_of_a_logistic_regression(tmp_path: Path) -> None:
     fit = sm.Logit(wins, design).fit(disp=False)
     effects = np.array([0.0, *fit.params])
     expected = dict(zip("abc", effects - effects.mean(), strict=True))
-    assert {b.bot: b.strength for b in found.fit.bots} == pytest.approx(expected, abs=1e-6)
-    assert found.fit.n_raters == 20
-    assert found.order == ("c", "b", "a")
-    assert ("a", "c") in found.told_apart
+    assert {b.bot: b.strength for b in result.fit.bots} == pytest.approx(expected, abs=1e-6)
+    assert result.fit.n_raters == 20
+    assert result.order == ("c", "b", "a")
+    assert ("a", "c") in result.told_apart
 
 
 def test_nobodys_judgements_are_left_out_and_unnamed_raters_are_nobody() -> None:
@@ -344,9 +344,9 @@ def test_nobodys_judgements_are_left_out_and_unnamed_raters_are_nobody() -> None
 
 
 def test_the_place_is_told_where_asked_for() -> None:
-    found = rank(decided(), place=True)
-    assert found.fit.first is not None
-    assert "being shown first adds" in found.summary()
+    result = rank(decided(), place=True)
+    assert result.fit.first is not None
+    assert "being shown first adds" in result.summary()
 
 
 def test_what_is_wrong_with_a_table_is_named() -> None:
@@ -358,28 +358,28 @@ def test_what_is_wrong_with_a_table_is_named() -> None:
 
 
 def test_without_a_fit_the_reason_is_told() -> None:
-    found = rank(pd.DataFrame({"first": ["a"], "second": ["b"], "preferred": ["tie"]}))
-    assert found.to_json()["reason"] == {"code": "only_ties"}
-    assert found.order == ()
-    assert "every comparison is a tie" in found.summary()
+    result = rank(pd.DataFrame({"first": ["a"], "second": ["b"], "preferred": ["tie"]}))
+    assert result.to_json()["reason"] == {"code": "only_ties"}
+    assert result.order == ()
+    assert "every comparison is a tie" in result.summary()
     with pytest.raises(ValueError, match="nothing to draw: every comparison is a tie"):
-        found.plot()
+        result.plot()
 
 
 def test_a_ranking_is_plain_comes_back_and_is_drawn() -> None:
-    found = rank(puddings(), level=0.95)
-    document = json.loads(json.dumps(found.to_json(), allow_nan=False))
+    result = rank(puddings(), level=0.95)
+    document = json.loads(json.dumps(result.to_json(), allow_nan=False))
     assert document["bots"][0]["wins"] == 84
-    assert result_load(result_dump(found, Ranking), Ranking) == found
-    svg = found.plot().svg
-    assert all(f">{bot}<" in svg for bot in found.order)
-    assert "Bots by preference" in repr(found)
+    assert result_load(result_dump(result, Ranking), Ranking) == result
+    svg = result.plot().svg
+    assert all(f">{bot}<" in svg for bot in result.order)
+    assert "Bots by preference" in repr(result)
 
 
 def test_a_blank_cell_makes_no_other_names() -> None:
-    found = rank(CASES / "rank_numeric_bots_one_blank.csv")
-    assert found.fit.n == 7
-    assert sorted(found.order) == ["1", "2"]
+    result = rank(CASES / "rank_numeric_bots_one_blank.csv")
+    assert result.fit.n == 7
+    assert sorted(result.order) == ["1", "2"]
     assert sorted(rank(pd.read_csv(CASES / "rank_numeric_bots_one_blank.csv")).order) == ["1", "2"]
 
 
@@ -398,16 +398,16 @@ def test_names_are_texts_as_they_are_written(tmp_path: Path) -> None:
     frame.to_json(tmp_path / "pairs.jsonl", orient="records", lines=True)
     frame.to_parquet(tmp_path / "pairs.parquet")
     for path in sorted(tmp_path.iterdir()):
-        found = rank(path)
-        assert sorted(found.order) == sorted(names), path.name
-        assert found.fit.n == 30
-        assert found.fit.n_raters == 30
+        result = rank(path)
+        assert sorted(result.order) == sorted(names), path.name
+        assert result.fit.n == 30
+        assert result.fit.n_raters == 30
 
 
 def test_outcomes_are_told_in_the_words_of_arenas_too() -> None:
-    found = rank(CASES / "rank_arena_words.csv")
-    assert found.fit.n == 4
-    assert [bot.ties for bot in found.fit.bots] == [2, 2]
+    result = rank(CASES / "rank_arena_words.csv")
+    assert result.fit.n == 4
+    assert [bot.ties for bot in result.fit.bots] == [2, 2]
     shouted = pd.DataFrame({"first": ["a"] * 2, "second": ["b"] * 2, "preferred": ["FIRST", "Tie"]})
     assert rank(shouted).fit.n == 2
     for missing in ("", None, np.nan, pd.NA):
@@ -435,23 +435,23 @@ def test_markup_is_counted(text: str, n: int) -> None:
 def test_picks_of_late_exchanges_share_a_row_and_ties_are_halves() -> None:
     judged = drawn(n_raters=4, n_items=30)
     number = np.array([int(name[1:]) + 1 for name in judged.item])
-    found = judge_pairs(replace(judged, exchange=number)).picks
-    assert {one.exchange for one in found} == {None, *range(1, MOST_EXCHANGES + 2)}
+    picks = judge_pairs(replace(judged, exchange=number)).picks
+    assert {one.exchange for one in picks} == {None, *range(1, MOST_EXCHANGES + 2)}
     won = (judged.answers["quality"] * np.where(judged.first == "a", 1, -1) + 1) / 2
-    late = next(one for one in found if (one.bot, one.exchange) == ("a", MOST_EXCHANGES + 1))
+    late = next(one for one in picks if (one.bot, one.exchange) == ("a", MOST_EXCHANGES + 1))
     assert late.share.mean == pytest.approx(won[number > MOST_EXCHANGES].mean())
     # Whole raters are the units: the standard error of four means, with three degrees of freedom.
-    whole = next(one for one in found if (one.bot, one.exchange) == ("b", None))
+    whole = next(one for one in picks if (one.bot, one.exchange) == ("b", None))
     assert (whole.share.mean, whole.share.n) == (pytest.approx(1 - won.mean()), 120)
     assert whole.share == mean_interval(1 - won, judged.rater, 0.90, scale=(0, 1))
     assert judge_pairs(judged).picks == ()
 
 
 def test_a_unit_is_a_doubling() -> None:
-    found = style_controls([["a" * 31], ["ab", "c"], [""]], [["b" * 15], ["abc"], ["- a\n- b\n- c"]])
-    assert set(found) == set(CONTROLS)
-    assert found["length"] == pytest.approx([1.0, 0.0, -np.log2(12)])
-    assert found["markup"] == pytest.approx([0.0, 0.0, -2.0])
+    result = style_controls([["a" * 31], ["ab", "c"], [""]], [["b" * 15], ["abc"], ["- a\n- b\n- c"]])
+    assert set(result) == set(CONTROLS)
+    assert result["length"] == pytest.approx([1.0, 0.0, -np.log2(12)])
+    assert result["markup"] == pytest.approx([0.0, 0.0, -2.0])
 
 
 def test_turned_around_the_sign_turns() -> None:

@@ -18,11 +18,11 @@ def test_the_mean_is_that_of_ppi_python() -> None:
     predicted = (i * 7 % 11) / 2.0
     values = 3 + 0.6 * predicted + ((i * 5) % 7) / 3.0
     unrated = ((np.arange(200) * 3) % 13) / 2.0
-    found = powered_mean(values, predicted, unrated, level=LEVEL)
-    assert found.mean == pytest.approx(5.68625355)
-    assert (found.low, found.high) == pytest.approx((5.47414199, 5.8983651), abs=0.02)
-    assert found.high - found.low > 5.8983651 - 5.47414199
-    assert found.saved > 0.4
+    result = powered_mean(values, predicted, unrated, level=LEVEL)
+    assert result.mean == pytest.approx(5.68625355)
+    assert (result.low, result.high) == pytest.approx((5.47414199, 5.8983651), abs=0.02)
+    assert result.high - result.low > 5.8983651 - 5.47414199
+    assert result.saved > 0.4
 
 
 def test_intervals_cover_and_predictions_save_what_they_explain() -> None:
@@ -34,10 +34,10 @@ def test_intervals_cover_and_predictions_save_what_they_explain() -> None:
         for _ in range(n_studies):
             f = rng.normal(2, 1, 60)
             y = 4 + slope * (f - 2) + np.repeat(rng.normal(0, 0.5, 30), 2) + rng.normal(0, 0.87, 60)
-            found = powered_mean(y, f, rng.normal(2, 1, 300), np.repeat(np.arange(30), 2).tolist(), level=LEVEL)
-            inside += found.low <= 4 <= found.high
-            width += (found.high - found.low) / n_studies
-            saved += found.saved / n_studies
+            result = powered_mean(y, f, rng.normal(2, 1, 300), np.repeat(np.arange(30), 2).tolist(), level=LEVEL)
+            inside += result.low <= 4 <= result.high
+            width += (result.high - result.low) / n_studies
+            saved += result.saved / n_studies
         print(
             f"slope {slope}: {n_studies} studies, {inside / n_studies:.3f} covered, width {width:.2f}, saved "
             f"{saved:.2f}"
@@ -65,12 +65,12 @@ def test_a_study_tells_what_predictions_gain_or_that_they_gain_nothing() -> None
     rated = np.arange(300) % 5 == 0
     frame = pd.DataFrame({"conversation": names, "bot": bots, "rater": names, "quality": values})
     ratings = Ratings.from_frame(frame[rated], ["quality"], scale=(1, 7))
-    found = powered_means(ratings, names, bots.tolist(), good, predictor="a metric")
-    assert found.saved > 0.4
-    assert "as 149% more" in found.sentence
-    assert found.bots["a"].n_unrated == 120
-    assert {"mean", "saved"} <= found.to_json()["bots"]["b"].keys()
-    assert found.sentence in found.summary()
+    result = powered_means(ratings, names, bots.tolist(), good, predictor="a metric")
+    assert result.saved > 0.4
+    assert "as 149% more" in result.sentence
+    assert result.bots["a"].n_unrated == 120
+    assert {"mean", "saved"} <= result.to_json()["bots"]["b"].keys()
+    assert result.sentence in result.summary()
     useless = powered_means(ratings, names, bots.tolist(), rng.normal(0, 1, 300), predictor="chance")
     assert useless.saved < 0.05
     constant = powered_means(ratings, names, bots.tolist(), np.ones(300), predictor="nothing")

@@ -33,8 +33,8 @@ def twelve_raters() -> pd.DataFrame:
         kind = rng.normal(0, 0.5)
         for bot, level in FIVE_BOTS.items():
             for time in range(2):
-                given = np.clip(np.round(level + kind + rng.normal(0, 0.8, 3)), 1, 7)
-                rows.append((f"{rater}-{bot}-{time}", bot, f"w{rater}", *given.tolist()))
+                values = np.clip(np.round(level + kind + rng.normal(0, 0.8, 3)), 1, 7)
+                rows.append((f"{rater}-{bot}-{time}", bot, f"w{rater}", *values.tolist()))
     rows += [(f"x-{bot}", bot, "idle", 4.0, 4.0, 4.0) for bot in FIVE_BOTS]
     columns = ["conversation", "bot", "rater", "quality", "fluency", "fun"]
     return pd.DataFrame(rows, columns=columns)
@@ -47,36 +47,36 @@ def read_three(table: pd.DataFrame) -> Ratings:
 
 def test_scores_on_own_scales_are_those_of_pandas() -> None:
     table = twelve_raters()
-    found = analyse_raters(read_three(table)).own_scales
+    own_scales = analyse_raters(read_three(table)).own_scales
     keys = ["quality", "fluency", "fun"]
     long = table[table["rater"] != "idle"].melt(["conversation", "bot", "rater"], keys)
     by_rater = long.groupby("rater")["value"]
     long["z"] = (long["value"] - by_rater.transform("mean")) / by_rater.transform("std")
     expected = long.groupby("bot")["z"].mean()
     plain_means = table.groupby("bot")["quality"].mean()
-    assert [bot.bot for bot in found.bots] == plain_means.sort_values(ascending=False).index.tolist()
-    for bot in found.bots:
+    assert [bot.bot for bot in own_scales.bots] == plain_means.sort_values(ascending=False).index.tolist()
+    for bot in own_scales.bots:
         assert bot.own.mean == pytest.approx(expected[bot.bot])
         assert bot.mean == pytest.approx(plain_means[bot.bot])
     real = [bot for bot in FIVE_BOTS if bot != "bad"]
     rho = stats.spearmanr(plain_means[real], expected[real]).statistic
-    assert found.order.r == pytest.approx(rho)
-    assert (found.n_raters, found.n_left_out, found.n_used) == (12, 1, 120)
+    assert own_scales.order.r == pytest.approx(rho)
+    assert (own_scales.n_raters, own_scales.n_left_out, own_scales.n_used) == (12, 1, 120)
 
 
 def test_leaving_the_flagged_out_is_what_pandas_gives_without_them() -> None:
     table = twelve_raters()
-    found = analyse_raters(read_three(table)).screening
-    assert [verdict.rater for verdict in found.flagged] == ["idle"]
-    assert found.n_raters == 13
-    codes = {reason.code for reason in found.flagged[0].reasons}
+    result = analyse_raters(read_three(table)).screening
+    assert [verdict.rater for verdict in result.flagged] == ["idle"]
+    assert result.n_raters == 13
+    codes = {reason.code for reason in result.flagged[0].reasons}
     assert {"one_answer_to_all", "spread_of_answers", "control_not_lower"} <= codes
-    kept = table[table["rater"] != "idle"].groupby("bot")["quality"]
-    for bot in found.bots:
-        assert bot.kept.mean == pytest.approx(kept.mean()[bot.bot])
+    quality = table[table["rater"] != "idle"].groupby("bot")["quality"]
+    for bot in result.bots:
+        assert bot.kept.mean == pytest.approx(quality.mean()[bot.bot])
         assert (bot.kept.n, bot.flagged, bot.n_flagged) == (24, 4.0, 1)
         assert bot.n == 25
-    rules = {rule.rule: rule for rule in found.rules}
+    rules = {rule.rule: rule for rule in result.rules}
     assert (rules["flat"].n_flagged, rules["flat"].n_passed) == (1, 12)
     assert rules["too_fast"].n_undecided == 13
     assert rules["too_fast"].reason.code == "no_times"
@@ -85,8 +85,8 @@ def test_leaving_the_flagged_out_is_what_pandas_gives_without_them() -> None:
 def test_times_make_the_fast_known() -> None:
     table = twelve_raters()
     seconds = {row.conversation: 5.0 if row.rater == "w3" else 100.0 + i for i, row in enumerate(table.itertuples())}
-    found = analyse_raters(read_three(table), seconds=seconds).screening
-    assert {verdict.rater for verdict in found.flagged} == {"w3", "idle"}
+    result = analyse_raters(read_three(table), seconds=seconds).screening
+    assert {verdict.rater for verdict in result.flagged} == {"w3", "idle"}
 
 
 def test_a_dimension_that_came_turned_is_judged_as_it_was_worded() -> None:
@@ -111,15 +111,15 @@ def test_what_cannot_be_said_has_a_reason() -> None:
 
 
 def test_a_result_is_plain_comes_back_and_names_nobody_unless_asked() -> None:
-    found = analyse_raters(read_three(twelve_raters()))
-    document = json.dumps(found.to_json(), allow_nan=False)
+    result = analyse_raters(read_three(twelve_raters()))
+    document = json.dumps(result.to_json(), allow_nan=False)
     assert "idle" not in document
     assert json.loads(document)["screening"]["n_flagged"] == 1
-    assert "idle" in json.dumps(found.to_json(names=True), allow_nan=False)
-    again = result_load(result_dump(found, RaterAnalysis), RaterAnalysis)
-    assert again == found
-    assert again.to_json(names=True) == found.to_json(names=True)
-    assert "would flag 1 of 13 raters" in found.summary()
+    assert "idle" in json.dumps(result.to_json(names=True), allow_nan=False)
+    again = result_load(result_dump(result, RaterAnalysis), RaterAnalysis)
+    assert again == result
+    assert again.to_json(names=True) == result.to_json(names=True)
+    assert "would flag 1 of 13 raters" in result.summary()
 
 
 def three_bots(per: int) -> pd.DataFrame:
@@ -140,32 +140,32 @@ def read_quality(table: pd.DataFrame) -> Ratings:
 
 def test_shared_conversations_give_alpha_over_items() -> None:
     table = three_bots(3)
-    found = rater_agreement(read_quality(table))
+    result = rater_agreement(read_quality(table))
     places = table.assign(place=table.groupby("conversation").cumcount())
     items = places.pivot(index="conversation", columns="place", values="quality").to_numpy()
-    assert found.same_conversation == krippendorff_alpha(items, "ordinal")
-    codes = [(one.about, one.code) for one in found.coefficients]
+    assert result.same_conversation == krippendorff_alpha(items, "ordinal")
+    codes = [(coefficient.about, coefficient.code) for coefficient in result.coefficients]
     assert ("conversation", "fleiss") in codes
     assert ("conversation", "cohen_median") in codes
 
 
 def test_controls_take_no_part_in_agreement_about_bots() -> None:
     table = three_bots(2)
-    found = rater_agreement(read_quality(table))
+    result = rater_agreement(read_quality(table))
     real = table[table["bot"] != "bad"].groupby(["bot", "rater"])["quality"].mean().reset_index()
     places = real.assign(place=real.groupby("bot").cumcount())
     by_bot = places.pivot(index="bot", columns="place", values="quality").to_numpy()
-    assert found.reliability_of_bots.value == pytest.approx(icc(by_bot, "icc1_k").value)
-    assert found.reliability_of_bots.n_items == 2
+    assert result.reliability_of_bots.value == pytest.approx(icc(by_bot, "icc1_k").value)
+    assert result.reliability_of_bots.n_items == 2
 
 
 def test_one_persons_two_ratings_of_a_conversation_are_no_agreement() -> None:
     table = three_bots(1)
     twice = pd.concat([table, table], ignore_index=True)
     for given in (table, twice):
-        found = rater_agreement(read_quality(given)).same_conversation
-        assert found.value is None
-        assert found.reason.to_json() == {"code": "few_shared", "n_shared": 0, "n_conversations": 18}
+        result = rater_agreement(read_quality(given)).same_conversation
+        assert result.value is None
+        assert result.reason.to_json() == {"code": "few_shared", "n_shared": 0, "n_conversations": 18}
 
 
 # Krippendorff (2011), section C: four observers, twelve units; alpha .743 nominal, .815 ordinal, .849 interval.
@@ -252,7 +252,7 @@ def test_what_is_undefined_says_why(found: ItemSets) -> None:
 
 def test_two_points_are_nominal() -> None:
     answers = {"x": [0, 1, 1, 0, 1, 0], "y": [0, 1, 0, 0, 1, 1]}
-    rows = [(str(i), rater, v) for rater, given in answers.items() for i, v in enumerate(given)]
+    rows = [(str(i), rater, v) for rater, answer in answers.items() for i, v in enumerate(answer)]
     frame = pd.DataFrame(rows, columns=["conversation", "rater", "fits"]).assign(bot="a")
     [one] = item_sets(Ratings.from_frame(frame, ["fits"], scale=(0, 1)), {}).sets
     assert one.level == "nominal"
@@ -286,54 +286,54 @@ def read(table: pd.DataFrame) -> Ratings:
 
 def test_the_analysis_of_variance_is_type_iii_of_the_sum_of_the_ratings() -> None:
     table = frame()
-    found = rating_models(read(table), FACTORS).factorial
+    factorial = rating_models(read(table), FACTORS).factorial
     real = table[table["bot"] != "bad"].assign(total=table["quality"] + table["fluency"]).dropna()
     for name, levels in FACTORS.items():
         real[name] = real["bot"].map(levels)
     fit = smf.ols("total ~ C(corpus, Sum) * C(EI, Sum)", real).fit()
     expected = sm.stats.anova_lm(fit, typ=3)
     for term, row in {"corpus": "C(corpus, Sum)", "EI": "C(EI, Sum)", "corpus:EI": "C(corpus, Sum):C(EI, Sum)"}.items():
-        assert found.table.term(term).ss == pytest.approx(expected.loc[row, "sum_sq"])
+        assert factorial.table.term(term).ss == pytest.approx(expected.loc[row, "sum_sq"])
     # Raters rate several bots here, so the tests are by errors clustered by rater: of two levels that of their
     # difference.
-    for pair in found.table.contrasts:
-        assert found.table.term(pair.factor).p == pytest.approx(pair.p)
-    assert (found.of, found.max_order, found.table.n_dropped) == ("sum", None, 2)
-    assert set(found.significant_terms) == {
-        term.name for term in found.table.terms if term.p is not None and term.p < 0.05
+    for pair in factorial.table.contrasts:
+        assert factorial.table.term(pair.factor).p == pytest.approx(pair.p)
+    assert (factorial.of, factorial.max_order, factorial.table.n_dropped) == ("sum", None, 2)
+    assert set(factorial.significant_terms) == {
+        term.name for term in factorial.table.terms if term.p is not None and term.p < 0.05
     }
-    assert {*found.significant_terms, *found.other_terms} == {"corpus", "EI", "corpus:EI"}
+    assert {*factorial.significant_terms, *factorial.other_terms} == {"corpus", "EI", "corpus:EI"}
 
 
 def test_the_mixed_model_is_that_of_statsmodels() -> None:
     table = frame()
-    found = rating_models(read(table), FACTORS).mixed
+    result = rating_models(read(table), FACTORS).mixed
     real = table[table["bot"] != "bad"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit = smf.mixedlm("quality ~ 0 + bot", real, groups=real["rater"]).fit(reml=True)
-    means = {bot.bot: bot.mean for bot in found.bots}
+    means = {bot.bot: bot.mean for bot in result.bots}
     for bot in FACTORS["corpus"]:
         assert means[bot] == pytest.approx(fit.params[f"bot[{bot}]"], abs=1e-4)
     between, rest = float(fit.cov_re.iloc[0, 0]), fit.scale
-    assert found.rater_share == pytest.approx(between / (between + rest), abs=1e-3)
+    assert result.rater_share == pytest.approx(between / (between + rest), abs=1e-3)
 
 
 def test_the_proportional_odds_are_those_of_statsmodels() -> None:
     table = frame()
     models = rating_models(read(table), FACTORS)
-    found = models.ordinal
+    ordinal = models.ordinal
     real = table[table["bot"] != "bad"]
     dummies = pd.get_dummies(real["bot"], dtype=float).drop(columns="a")
     fit = OrderedModel(real["quality"].to_numpy(), dummies.to_numpy(), distr="logit").fit(method="bfgs", disp=False)
     effects = np.array([0.0, *fit.params[:3]])
     expected = dict(zip("abcd", effects - effects.mean(), strict=True))
-    for bot in found.bots:
+    for bot in ordinal.bots:
         assert bot.effect == pytest.approx(expected[bot.bot], abs=1e-3)
     best = max(expected, key=lambda bot: expected[bot])
     assert set(models.above_best) == set("abcd") - {best}
     assert all(0 < chance < 0.5 for chance in models.above_best.values())
-    assert models.odds_are_proportional == (found.deviance_p >= 0.05)  # type: ignore[operator]
+    assert models.odds_are_proportional == (ordinal.deviance_p >= 0.05)  # type: ignore[operator]
 
 
 def test_factors_that_cannot_be_used_say_why() -> None:
@@ -344,40 +344,40 @@ def test_factors_that_cannot_be_used_say_why() -> None:
         "teacher": {"a": "x", "b": "y", "c": "y", "d": "x"},
         "decoder": {"a": "x", "b": "y", "c": "y", "d": "y"},
     }
-    found = rating_models(read(frame()), factors)
-    assert {one.code: dict(one.values) for one in found.unused} == {
+    result = rating_models(read(frame()), factors)
+    assert {one.code: dict(one.values) for one in result.unused} == {
         "factor_unknown": {"factor": "size", "bots": ["d"]},
         "factor_constant": {"factor": "language"},
         "factor_beyond": {"factor": "decoder", "most": 3},
     }
     # Three factors of two levels have eight combinations, of which four are rated.
-    assert (found.factorial.factors, found.factorial.max_order) == (("corpus", "EI", "teacher"), 1)
+    assert (result.factorial.factors, result.factorial.max_order) == (("corpus", "EI", "teacher"), 1)
 
 
 def test_without_factors_the_bots_are_the_factor() -> None:
     table = frame()
-    found = rating_models(read(table)).factorial
-    assert (found.factors, found.factors_reason) == ((), None)
-    assert [term.name for term in found.table.terms] == ["bot"]
+    factorial = rating_models(read(table)).factorial
+    assert (factorial.factors, factorial.factors_reason) == ((), None)
+    assert [term.name for term in factorial.table.terms] == ["bot"]
 
 
 def test_factors_that_are_one_and_the_same_leave_the_bots_and_a_reason() -> None:
     same = {"corpus": FACTORS["corpus"], "again": FACTORS["corpus"]}
-    found = rating_models(read(frame()), same).factorial
-    assert found.factors == ()
-    assert found.factors_reason.code == "empty_cells"
-    assert [term.name for term in found.table.terms] == ["bot"]
+    factorial = rating_models(read(frame()), same).factorial
+    assert factorial.factors == ()
+    assert factorial.factors_reason.code == "empty_cells"
+    assert [term.name for term in factorial.table.terms] == ["bot"]
 
 
 def test_who_is_not_named_stands_as_a_conversation() -> None:
     table = frame()
     table.loc[table["rater"] == "w0", "rater"] = None
-    found = rating_models(read(table))
-    assert (found.n_raters, found.n_unnamed) == (23, 4)  # the control's chat does not count
+    result = rating_models(read(table))
+    assert (result.n_raters, result.n_unnamed) == (23, 4)  # the control's chat does not count
 
 
 def test_one_bot_has_no_model() -> None:
     table = frame()
-    found = rating_models(read(table[table["bot"].isin(["a", "bad"])]))
-    assert (found.factorial, found.mixed, found.ordinal) == (None, None, None)
-    assert "fewer than two bots" in found.summary()
+    result = rating_models(read(table[table["bot"].isin(["a", "bad"])]))
+    assert (result.factorial, result.mixed, result.ordinal) == (None, None, None)
+    assert "fewer than two bots" in result.summary()

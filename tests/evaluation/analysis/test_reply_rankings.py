@@ -45,12 +45,12 @@ def likeliest(orders: np.ndarray, n_bots: int) -> np.ndarray:
         total = 0.0
         for order in orders:
             for place in range(len(order) - 1):
-                left = strengths[order[place:]]
-                total += left[0] - np.log(np.exp(left).sum())
+                strength = strengths[order[place:]]
+                total += strength[0] - np.log(np.exp(strength).sum())
         return -total + 1e-9 * float((strengths**2).sum())
 
-    found = minimize(minus_log_likelihood, np.zeros(n_bots), method="BFGS", options={"gtol": 1e-7})
-    return found.x - found.x.mean()
+    result = minimize(minus_log_likelihood, np.zeros(n_bots), method="BFGS", options={"gtol": 1e-7})
+    return result.x - result.x.mean()
 
 
 def codes(choices: RankedReplies) -> np.ndarray:

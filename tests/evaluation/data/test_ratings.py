@@ -110,8 +110,8 @@ def test_what_bots_are_ranked_by(keys: list[str], ordered: bool, expected: tuple
 
 
 def test_several_scales_have_no_common_mean() -> None:
-    found = [RatingDimension("fun", "Fun", 1, 7), RatingDimension("flow", "Flow", 0, 100)]
-    assert headline(found, ordered=False) == ("fun",)
+    results = [RatingDimension("fun", "Fun", 1, 7), RatingDimension("flow", "Flow", 0, 100)]
+    assert headline(results, ordered=False) == ("fun",)
 
 
 def test_what_is_wrong_is_named() -> None:
@@ -145,11 +145,11 @@ def test_raters_called_nan_are_nobody_and_bots_keep_their_names() -> None:
     assert study.answers.n_raters == 0
     assert len(study.answers) == 40
     assert study.ratings["rater"].tolist() == [None] * 40
-    named = pd.DataFrame({"conversation": ["1", "2"], "bot": ["None", "007"], "fun": [1, 2]})
-    assert Ratings.from_frame(named).bots == ("None", "007")
+    frame = pd.DataFrame({"conversation": ["1", "2"], "bot": ["None", "007"], "fun": [1, 2]})
+    assert Ratings.from_frame(frame).bots == ("None", "007")
     for missing in (None, np.nan, pd.NA):
         with pytest.raises(ValueError, match="row 2 of the table has no bot"):
-            Ratings.from_frame(named.assign(bot=["a", missing]))
+            Ratings.from_frame(frame.assign(bot=["a", missing]))
 
 
 @pytest.mark.parametrize("case", ["frame_with_pd_NA_raters", "frame_string_NA_raters"])
@@ -288,12 +288,12 @@ def test_numbers_in_words() -> None:
 def test_a_mean_turns_reversed_dimensions_and_has_a_direction_if_all_have_one() -> None:
     frame = pd.DataFrame({"conversation": ["a", "b"], "bot": "x", "good": [5.0, 1.0], "bad": [1.0, 5.0]})
     known = Ratings.from_frame(frame, scale=(1, 5), reversed=["bad"], higher=["good"])
-    assert [one.reversed for one in known.dimensions] == [False, True]
-    assert [one.head for one in known.dimensions] == ["good ↑", "bad ↑"]
+    assert [dimension.reversed for dimension in known.dimensions] == [False, True]
+    assert [dimension.head for dimension in known.dimensions] == ["good ↑", "bad ↑"]
     assert known.values(["good", "bad"]).tolist() == [5.0, 1.0]
     unknown = Ratings.from_frame(frame, scale=(1, 5))
-    assert [one.reversed for one in unknown.dimensions] == [None, None]
-    assert [one.head for one in unknown.dimensions] == ["good", "bad"]
+    assert [dimension.reversed for dimension in unknown.dimensions] == [None, None]
+    assert [dimension.head for dimension in unknown.dimensions] == ["good", "bad"]
     assert unknown.values(["good", "bad"]).tolist() == [3.0, 3.0]
     assert replace(known, headline=("good", "bad")).leading.reversed is False
     assert replace(unknown, headline=("good", "bad")).leading.reversed is None
@@ -308,9 +308,9 @@ def test_a_dimension_that_contradicts_the_others_is_found_from_thirty_conversati
         "repetitive": -quality + random.normal(0, 0.1, 40),
         "length": np.full(40, np.nan),
     }
-    found = opposed_dimensions(means)
-    assert set(found) == {"repetitive"}
-    assert found["repetitive"] < -0.8
+    result = opposed_dimensions(means)
+    assert set(result) == {"repetitive"}
+    assert result["repetitive"] < -0.8
     assert not opposed_dimensions({key: values[:29] for key, values in means.items()})
     assert not opposed_dimensions({"quality": quality})
     assert not opposed_dimensions({"quality": quality, "constant": np.full(40, 1.0)})

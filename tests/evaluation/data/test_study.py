@@ -25,7 +25,7 @@ CASES = ROOT / "tests" / "cases"
 def lines(n_bots: int = 4, n_each: int = 6) -> list[dict]:
     """Make rated conversations: the more words a bot's people write, the better they rate it."""
     rng = np.random.default_rng(3)
-    found = []
+    results = []
     for bot in range(n_bots):
         for number in range(n_each):
             n_words = 1 + bot + int(rng.integers(3))
@@ -36,7 +36,7 @@ def lines(n_bots: int = 4, n_each: int = 6) -> list[dict]:
                 {"speaker": "bot", "text": "fine"},
             ]
             rating = {"rater": f"p{bot}{number}", "quality": 1 + bot + int(rng.integers(3)), "fun": 4}
-            found.append(
+            results.append(
                 {
                     "dialogue_id": f"{bot}-{number}",
                     "bot": f"bot-{bot}",
@@ -45,7 +45,7 @@ def lines(n_bots: int = 4, n_each: int = 6) -> list[dict]:
                     "ratings": [rating],
                 }
             )
-    return found
+    return results
 
 
 @pytest.fixture
@@ -66,8 +66,8 @@ def test_a_file_becomes_tables_with_the_columns_of_exports(file: Path) -> None:
     assert list(study.ratings.columns) == ["conversation", "bot", "rater", "quality", "fun"]
     first = study.messages.iloc[1]
     assert (first["conversation"], first["turn"], first["speaker"], first["vote"]) == (*("0-0", 1, "bot", 1.0),)
-    given = [line["ratings"][0]["quality"] for line in lines() if line["bot"] == "bot-2"]
-    assert f"{np.mean(given):.2f}" in study.summary().splitlines()[4]
+    qualities = [line["ratings"][0]["quality"] for line in lines() if line["bot"] == "bot-2"]
+    assert f"{np.mean(qualities):.2f}" in study.summary().splitlines()[4]
     part = study.where(bots=["bot-1"])
     assert (len(part), part.bots) == (6, ("bot-1",))
     with pytest.raises(ValueError, match="bot-9"):
@@ -98,8 +98,8 @@ def test_a_key_with_other_turns_is_refused_with_both_lines_and_a_file_twice_is_o
     study = confab.read(path)
     assert len(study) == 1
     assert study.ratings["rater"].tolist() == [one["ratings"][0]["rater"], "late"]
-    told = "dialogue_id '0-0' of bot 'bot-0' from 'here' has other turns in line 1 than in line 2"
-    assert [(skipped.line, skipped.reason) for skipped in study.skipped] == [(2, told)]
+    text = "dialogue_id '0-0' of bot 'bot-0' from 'here' has other turns in line 1 than in line 2"
+    assert [(skipped.line, skipped.reason) for skipped in study.skipped] == [(2, text)]
 
 
 def test_no_two_keys_share_a_name(tmp_path: Path) -> None:
@@ -116,9 +116,9 @@ def test_no_two_keys_share_a_name(tmp_path: Path) -> None:
 
 
 def test_tables_keep_conversations_of_two_bots_apart_too(tmp_path: Path) -> None:
-    said = "conversation,bot,turn,speaker,text\n"
-    said += "".join(f"0,{bot},0,human,hi\n0,{bot},1,bot,{bot} here\n" for bot in "ab")
-    (tmp_path / "messages.csv").write_text(said + said.partition("\n")[2])
+    text = "conversation,bot,turn,speaker,text\n"
+    text += "".join(f"0,{bot},0,human,hi\n0,{bot},1,bot,{bot} here\n" for bot in "ab")
+    (tmp_path / "messages.csv").write_text(text + text.partition("\n")[2])
     ratings = tmp_path / "ratings.csv"
     ratings.write_text("conversation,bot,rater,quality\n0,a,x,5\n0,b,x,1\n0,,y,3\n0,c,x,2\n9,a,x,4\n")
     study = confab.read(tmp_path / "messages.csv", ratings)
@@ -129,7 +129,7 @@ def test_tables_keep_conversations_of_two_bots_apart_too(tmp_path: Path) -> None
         (5, "a rating of conversation '0' of bot 'c', which exists for 'a', 'b'"),
         (6, "a rating of conversation '9' of bot 'a', which does not exist or was excluded"),
     ]
-    (tmp_path / "clash.csv").write_text(said + "0,a,1,bot,something else\n")
+    (tmp_path / "clash.csv").write_text(text + "0,a,1,bot,something else\n")
     clash = confab.read(tmp_path / "clash.csv")
     assert clash.bots == ("b",)
     assert clash.skipped[0].reason.startswith("chat '0' has turn 1 of the bot twice, with different texts")
@@ -255,20 +255,20 @@ def test_metrics_are_computed_once_and_say_what_they_describe(file: Path) -> Non
 
 def test_the_hybrid_metric_of_a_study_is_that_of_its_tables(file: Path) -> None:
     study = confab.read(file)
-    found = confab.hybrid(study, features=["words_user", "question_bot"])
+    result = confab.hybrid(study, features=["words_user", "question_bot"])
     table = study.metrics(["words", "question", "length"])
     given = [line["ratings"][0] for line in lines()]
     table = table.assign(quality=[float(r["quality"]) for r in given], fun=4.0, participant=[r["rater"] for r in given])
-    wanted = fit_hybrid(
+    expected = fit_hybrid(
         table, features=["words_user", "question_bot"], targets=["quality"], dimensions=["fun"], ratings=study.answers
     )
-    mine, theirs = found.to_json(), wanted.to_json()
+    mine, theirs = result.to_json(), expected.to_json()
     assert mine["target"] == "quality"
     assert mine["coefficients"] == theirs["coefficients"]
     assert mine["bots"] == theirs["bots"]
-    assert found.plot()._repr_svg_().startswith("<svg")
-    assert "bot-3" in found.summary()
-    assert len(repr(found)) < 300
+    assert result.plot()._repr_svg_().startswith("<svg")
+    assert "bot-3" in result.summary()
+    assert len(repr(result)) < 300
     reversed_too = confab.read(file, scale=(1, 7), reversed=["fun"])
     assert reversed_too.answers.values("fun").tolist() == [4.0] * 24
     assert confab.read(file, scale=(1, 9), reversed=["fun"]).answers.values("fun")[0] == 6.0
@@ -280,24 +280,24 @@ def test_the_hybrid_metric_of_a_study_is_that_of_its_tables(file: Path) -> None:
 
 def test_bots_are_compared_as_on_the_pages(file: Path) -> None:
     study = confab.read(file)
-    found = confab.compare(study)
-    assert found.dimension.key == "quality"
-    assert found.n_pairs == 6
+    result = confab.compare(study)
+    assert result.dimension.key == "quality"
+    assert result.n_pairs == 6
     means = {bot: rows["quality"].mean() for bot, rows in study.ratings.groupby("bot")}
-    assert list(found.order) == sorted(means, key=lambda bot: -means[bot])
-    worst = found.pair("bot-0", "bot-3")
+    assert list(result.order) == sorted(means, key=lambda bot: -means[bot])
+    worst = result.pair("bot-0", "bot-3")
     assert worst.difference == pytest.approx(means["bot-0"] - means["bot-3"])
-    assert "bot-3" in found.summary()
+    assert "bot-3" in result.summary()
     counts = "5 of 6 pairs clearly different, 0 equal for practical purposes, 1 not yet known"
-    assert repr(found) == f"Comparisons of 4 bots by quality: {counts}"
-    assert (found.to_json()["n_equal"], found.to_json()["n_not_yet_known"]) == (0, 1)
-    svg = found.plot().svg
+    assert repr(result) == f"Comparisons of 4 bots by quality: {counts}"
+    assert (result.to_json()["n_equal"], result.to_json()["n_not_yet_known"]) == (0, 1)
+    svg = result.plot().svg
     assert svg.startswith("<svg")
-    drawn = re.findall(r'aria-label="(bot-\d) − (bot-\d)\s(\S+)', svg)
-    assert len(drawn) == 2 * found.n_pairs
+    matches = re.findall(r'aria-label="(bot-\d) − (bot-\d)\s(\S+)', svg)
+    assert len(matches) == 2 * result.n_pairs
     assert study.plot("quality").svg == svg
     assert study.plot("quality", level=0.95).svg == confab.compare(study, "quality", level=0.95).plot().svg != svg
-    for a, b, number in drawn:
+    for a, b, number in matches:
         assert number == figure(means[a] - means[b], 2)
     with pytest.raises(ValueError, match="beauty"):
         confab.compare(study, "beauty")
@@ -341,9 +341,9 @@ def test_working_with_a_study_loads_no_django(file: Path) -> None:
 def test_models_and_raters_of_a_study_are_those_of_its_ratings(file: Path) -> None:
     study = confab.read(file)
     factors = {"corpus": {bot: str(i % 2) for i, bot in enumerate(study.bots)}}
-    found = confab.models(study, factors)
-    assert found.to_json() == rating_models(study.answers, factors).to_json()
-    assert "Analysis of variance" in found.summary()
+    result = confab.models(study, factors)
+    assert result.to_json() == rating_models(study.answers, factors).to_json()
+    assert "Analysis of variance" in result.summary()
     raters = confab.raters(study)
     assert raters.to_json(names=True) == analyse_raters(study.answers).to_json(names=True)
     key = study.dimensions[-1]
@@ -357,12 +357,12 @@ def test_models_and_raters_of_a_study_are_those_of_its_ratings(file: Path) -> No
 
 
 def test_means_are_helped_by_a_metric_of_conversations_that_nobody_rated(tmp_path: Path) -> None:
-    found = lines(n_bots=2, n_each=30)
-    for number, one in enumerate(found):
+    result = lines(n_bots=2, n_each=30)
+    for number, one in enumerate(result):
         if number % 3:
             one["ratings"] = []
     path = tmp_path / "some.jsonl"
-    path.write_text("\n".join(json.dumps(one) for one in found))
+    path.write_text("\n".join(json.dumps(one) for one in result))
     study = confab.read(path)
     helped = confab.powered(study, "words", "words_user", target="quality")
     assert (helped.bots["bot-0"].n, helped.bots["bot-0"].n_unrated) == (10, 20)
@@ -375,7 +375,7 @@ def test_means_are_helped_by_a_metric_of_conversations_that_nobody_rated(tmp_pat
         confab.powered(study, "words")
     # Predictions are another scale of the one feature, which changes nothing but the weight.
     three = path.with_name("three.jsonl")
-    three.write_text(path.read_text() + "\n".join(json.dumps(one) for one in lines(3, 30)[60:]))
+    three.write_text(path.read_text() + "\n".join(json.dumps(line) for line in lines(3, 30)[60:]))
     study = confab.read(three)
     fit = confab.hybrid(study, features=["words_user"], target="quality")
     by_fit, by_words = (confab.powered(study, *by) for by in ((fit,), ("words", "words_user")))

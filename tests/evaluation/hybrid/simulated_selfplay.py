@@ -112,10 +112,10 @@ def add_study(rng: np.random.Generator, sizes: Sizes, moved: Moved, found: Held)
 def held(sizes: Sizes, moved: Moved, n_studies: int, seed: int = 0) -> Held:
     """Return how often the intervals held in so many studies."""
     rng = np.random.default_rng(seed)
-    found: Held = {}
+    results: Held = {}
     for _ in range(n_studies):
-        add_study(rng, sizes, moved, found)
-    return found
+        add_study(rng, sizes, moved, results)
+    return results
 
 
 def _design(x: np.ndarray, bots: np.ndarray) -> Design:

@@ -19,11 +19,11 @@ from tests.evaluation.hybrid.test_fit import FEATURES, study
 
 def left_out(x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """Predict each bot by least squares over the others."""
-    found = []
+    results = []
     for k in range(len(y)):
         others = np.arange(len(y)) != k
-        found.append(float(np.polyval(np.polyfit(x[others], y[others], 1), x[k])))
-    return np.array(found)
+        results.append(float(np.polyval(np.polyfit(x[others], y[others], 1), x[k])))
+    return np.array(results)
 
 
 @pytest.mark.parametrize("n_bots", [5, 8, 12])
@@ -36,9 +36,9 @@ def test_they_hold_as_many_bots_as_they_claim(n_bots: int) -> None:
         y = (number % 2) * x + rng.normal(size=n_bots)
         human = dict(zip(names, y.tolist(), strict=True))
         predicted = dict(zip(names, left_out(x, y).tolist(), strict=True))
-        found = intervals_by_errors(predicted, human, dict.fromkeys(names, 9))
+        result = intervals_by_errors(predicted, human, dict.fromkeys(names, 9))
         # One bot a study, so that studies are independent.
-        low, high = found["b0"].new
+        low, high = result["b0"].new
         inside.append(low <= human["b0"] <= high)
     assert np.mean(inside) > 0.95 - 2 * np.sqrt(0.95 * 0.05 / 300)
 
@@ -90,8 +90,8 @@ def test_errors_of_the_other_bots_on_self_play_widen_the_intervals(study_of_self
     # The bots talk to themselves about other things: each is moved by as much as bots differ.
     moved = x + rng.normal(scale=1.5, size=x.shape)
     played = talk([*bots, "new"], np.vstack([moved, [0.5, 0.5]]), 25, rng)
-    found = fit_hybrid(human, features=FEATURES_OF_SELFPLAY_VALUES, preset="strong", selfplay=played)
-    means = found.fit.means
+    hybrid = fit_hybrid(human, features=FEATURES_OF_SELFPLAY_VALUES, preset="strong", selfplay=played)
+    means = hybrid.fit.means
     at = {bot: played.loc[played["bot"] == bot, FEATURES_OF_SELFPLAY_VALUES].to_numpy() for bot in [*bots, "new"]}
     stated = {bot: means.expected(bot, rows) for bot, rows in at.items()}
     ratings = means.all_bots.by_bot()
@@ -112,23 +112,23 @@ def test_errors_of_the_other_bots_on_self_play_widen_the_intervals(study_of_self
 
     for bot in ("b0", "b3", "new"):
         tried, weights = weighed([other for other in bots if other != bot])
-        told = found.bots[bot].expected_selfplay
-        for end, share in zip(told.true_mean, (0.025, 0.975), strict=True):
+        expected_selfplay = hybrid.bots[bot].expected_selfplay
+        for end, share in zip(expected_selfplay.true_mean, (0.025, 0.975), strict=True):
             below = sum(
                 w * stats.norm.cdf(end, stated[bot].means[0], np.sqrt(stated[bot].variances[0] + v))
                 for w, v in zip(weights, tried, strict=True)
             )
             assert stated[bot].weights[0] @ below == pytest.approx(share)
         own = stated[bot].first_interval(0.95)
-        assert told.true_mean[1] - told.true_mean[0] > own[1] - own[0]
-        low, high = found.bots[bot].selfplay_interval
-        assert high - low < told.true_mean[1] - told.true_mean[0]
+        assert expected_selfplay.true_mean[1] - expected_selfplay.true_mean[0] > own[1] - own[0]
+        low, high = hybrid.bots[bot].selfplay_interval
+        assert high - low < expected_selfplay.true_mean[1] - expected_selfplay.true_mean[0]
     tried, weights = weighed(bots)
-    assert found.selfplay.added == pytest.approx(weights @ tried)
-    document = found.to_json()
+    assert hybrid.selfplay.added == pytest.approx(weights @ tried)
+    document = hybrid.to_json()
     json.dumps(document, allow_nan=False)
     values = document["values_selfplay"]
-    assert values["added_variance"] == found.selfplay.added
+    assert values["added_variance"] == hybrid.selfplay.added
     assert values["coverage95"]["of"] == 8
     by_fold = {bot: document["bots"][bot]["selfplay"]["predicted_fold"] for bot in bots}
     human_means = np.array([means.all_bots.by_bot()[bot] for bot in bots])
@@ -145,19 +145,19 @@ def test_where_few_rated_bots_have_self_play_nothing_but_the_order_is_told(study
     rng = np.random.default_rng(5)
     fit = fit_hybrid(human, features=FEATURES_OF_SELFPLAY_VALUES, preset="strong").fit
     few = talk(["new", *bots[:3]], np.vstack([x.mean(axis=0), x[:3]]), 25, rng)
-    found = apply_fit(fit, selfplay=few)
-    told = found.bots["new"]
+    result = apply_fit(fit, selfplay=few)
+    told = result.bots["new"]
     assert told.predicted_selfplay is not None
     assert (told.expected_selfplay, told.selfplay_interval) == (None, None)
     (why,) = [reason for reason in told.reasons if reason.code == "selfplay_unchecked"]
     assert why.values == {"n_bots": 3, "needed": 4}
     assert "selfplay" not in told.to_json()
-    assert "no interval: 3 of 4 other bots with ratings and self-play" in found.summary()
+    assert "no interval: 3 of 4 other bots with ratings and self-play" in result.summary()
     assert from_selfplay(fit.means, design_of(few, FEATURES_OF_SELFPLAY_VALUES)).added is None
     enough = talk(["new", *bots[:4]], np.vstack([x.mean(axis=0), x[:4]]), 25, rng)
-    found = apply_fit(fit, selfplay=enough)
-    assert found.bots["new"].selfplay_interval is not None
-    assert found.bots["b0"].selfplay_interval is None, "three others have ratings and self-play"
+    result = apply_fit(fit, selfplay=enough)
+    assert result.bots["new"].selfplay_interval is not None
+    assert result.bots["b0"].selfplay_interval is None, "three others have ratings and self-play"
     # Where no rated bot has self-play, the shift is that of all of it from the rated bots' centre.
     far = talk(["far"], x.mean(axis=0)[None] + 20, 25, rng)
     alone = apply_fit(fit, selfplay=far).selfplay.shifts["others"]
@@ -172,9 +172,9 @@ def test_where_few_rated_bots_have_self_play_nothing_but_the_order_is_told(study
 @pytest.mark.parametrize("moved", ["not moved", "all moved by 1, each by 1"])
 def test_intervals_from_self_play_hold(moved: str) -> None:
     """40 studies, two bots each; 95 % less three Monte-Carlo errors."""
-    found = simulated_selfplay.held(simulated_selfplay.SIZES["8 bots"], simulated_selfplay.SHIFTS[moved], 40)
-    assert len(found) == 4
-    inside = [held for parts in found.values() for held, _width in parts]
+    result = simulated_selfplay.held(simulated_selfplay.SIZES["8 bots"], simulated_selfplay.SHIFTS[moved], 40)
+    assert len(result) == 4
+    inside = [held for parts in result.values() for held, _width in parts]
     assert np.mean(inside) >= 0.95 - 3 * np.sqrt(0.95 * 0.05 / 80)
 
 
@@ -184,12 +184,12 @@ def test_a_prediction_is_worth_as_many_ratings_as_err_as_much() -> None:
     noise = dict.fromkeys(bots, (40, 0.1))
     stated = {"a": 3.0, "b": 5.0, "c": 40.0}
     human = dict(zip(bots, [1.0, 2.0, 3.0], strict=True))
-    found = effective_ratings({bot: value + 1 for bot, value in human.items()}, human, noise, stated)
-    assert found.stated == 5
-    assert found.by_error == pytest.approx(4 / 0.9)
+    result = effective_ratings({bot: value + 1 for bot, value in human.items()}, human, noise, stated)
+    assert result.stated == 5
+    assert result.by_error == pytest.approx(4 / 0.9)
     # The sum of squares over what two degrees of freedom of χ² leave below and above.
     low, high = (2 * 1.0 / stats.chi2.ppf(end, 2) - 0.1 for end in (0.025, 0.975))
-    assert found.interval == pytest.approx((4 / low, 4 / high))
+    assert result.interval == pytest.approx((4 / low, 4 / high))
     close = effective_ratings(dict(human), human, noise, stated)
     assert (close.by_error, close.interval) == (None, (None, None))
     assert effective_ratings({"a": 1.0}, human, noise, stated) is None
@@ -199,11 +199,11 @@ def test_the_ceiling_is_the_reliability_of_the_means():
     rng = np.random.default_rng(0)
     n, n_bots = 40, 60
     ratings = {f"b{k}": rng.normal() * 0.5 + rng.normal(size=n) * 2 for k in range(n_bots)}
-    found = ceiling_of(ratings)
+    result = ceiling_of(ratings)
     true = 0.25 / (0.25 + 4 / n)  # variance of the true means over that of the observed ones
-    assert found.reliability == pytest.approx(true, abs=0.12)
-    assert found.low < true < found.high
-    assert found.best_r == pytest.approx(np.sqrt(found.reliability))
+    assert result.reliability == pytest.approx(true, abs=0.12)
+    assert result.low < true < result.high
+    assert result.best_r == pytest.approx(np.sqrt(result.reliability))
 
 
 def test_without_true_differences_there_is_nothing_to_predict():
@@ -217,11 +217,11 @@ def test_without_true_differences_there_is_nothing_to_predict():
 
 def test_influence_is_r_without_the_bot_minus_r():
     x, y = [1.0, 2.0, 3.0, 9.0], [1.0, 3.0, 2.0, 9.0]
-    found = influence_of(x, y, ["a", "b", "c", "d"])
+    result = influence_of(x, y, ["a", "b", "c", "d"])
     whole = np.corrcoef(x, y)[0, 1]
     for k, bot in enumerate("abcd"):
         rest = np.corrcoef(np.delete(x, k), np.delete(y, k))[0, 1]
-        assert found[bot] == pytest.approx(rest - whole)
+        assert result[bot] == pytest.approx(rest - whole)
     assert influence_of([1, 2, 3], [1, 2, 3], ["a", "b", "c"]) == dict.fromkeys("abc")
 
 
@@ -268,26 +268,26 @@ def table():
 
 
 def test_raters_of_one_conversation_are_averaged():
-    found = design_of(table(), ["f"], ["quality"])
-    assert found.bots.tolist() == ["a", "a", "b", "b"]
-    assert found.y[:3].tolist() == [2.0, 4.0, 6.0]
-    assert np.isnan(found.y[3])
-    assert found.people.tolist() == ["p", None, "q", "r"]
+    result = design_of(table(), ["f"], ["quality"])
+    assert result.bots.tolist() == ["a", "a", "b", "b"]
+    assert result.y[:3].tolist() == [2.0, 4.0, 6.0]
+    assert np.isnan(result.y[3])
+    assert result.people.tolist() == ["p", None, "q", "r"]
 
 
 def test_undefined_features_leave_the_conversation_out_and_are_counted():
-    found = design_of(table(), ["f", "g"], ["quality"])
-    assert found.x.tolist() == [[1, 1], [4, 4], [5, 5]]
-    assert found.n_dropped == 2
-    assert found.dropped == {"f": 1, "g": 1}
+    result = design_of(table(), ["f", "g"], ["quality"])
+    assert result.x.tolist() == [[1, 1], [4, 4], [5, 5]]
+    assert result.n_dropped == 2
+    assert result.dropped == {"f": 1, "g": 1}
     # the ratings of conversations left out still count for their bot
-    assert found.rated["b"][0].tolist() == [5.0, 6.0]
+    assert result.rated["b"][0].tolist() == [5.0, 6.0]
 
 
 def test_several_targets_are_averaged_and_all_needed():
-    found = design_of(table(), ["f"], ["quality", "fluency"])
-    assert found.y[:2].tolist() == [2.0, 3.0]
-    assert np.isnan(found.y[2])  # no fluency
+    result = design_of(table(), ["f"], ["quality", "fluency"])
+    assert result.y[:2].tolist() == [2.0, 3.0]
+    assert np.isnan(result.y[2])  # no fluency
 
 
 @pytest.mark.parametrize(

@@ -158,15 +158,15 @@ def mixed(ratings: RatingNoise):
 
 def test_of_one_rating_each_they_are_those_of_a_mixed_model() -> None:
     codes, ratings = rated_of_adjusted(1)
-    found = adjusted_means(mean_of_rows(ratings), codes, ratings, np.ones(N_BOTS, dtype=bool))
+    result = adjusted_means(mean_of_rows(ratings), codes, ratings, np.ones(N_BOTS, dtype=bool))
     fit = mixed(ratings)
-    assert found.mean == pytest.approx(fit.fe_params, rel=1e-4)
+    assert result.mean == pytest.approx(fit.fe_params, rel=1e-4)
     covariance = np.asarray(fit.cov_params())[:N_BOTS, :N_BOTS]
-    assert found.covariance == pytest.approx(covariance, rel=2e-3, abs=1e-3)
-    assert found.variance == pytest.approx(fit.scale, rel=1e-3)
+    assert result.covariance == pytest.approx(covariance, rel=2e-3, abs=1e-3)
+    assert result.variance == pytest.approx(fit.scale, rel=1e-3)
     # One definition: comparisons of bots print the same means.
     rater = np.unique(ratings.rater, return_inverse=True)[1]
-    assert found.mean == pytest.approx(fit_gls(ratings.value, ratings.bot, rater).means, rel=1e-9)
+    assert result.mean == pytest.approx(fit_gls(ratings.value, ratings.bot, rater).means, rel=1e-9)
 
 
 @pytest.mark.parametrize("unknown", [0, 6])
@@ -176,7 +176,7 @@ def test_several_ratings_of_a_conversation_are_as_dense_algebra_has_them(unknown
     if unknown:
         rater[::unknown] = -1
     ratings = replace(ratings, rater=rater)
-    found = adjusted_means(mean_of_rows(ratings), codes, ratings, np.ones(N_BOTS, dtype=bool))
+    result = adjusted_means(mean_of_rows(ratings), codes, ratings, np.ones(N_BOTS, dtype=bool))
     known = rater >= 0
     fit = mixed(replace(ratings, value=ratings.value[known], bot=ratings.bot[known], rater=rater[known]))  # fmt: skip
     tau, error = float(np.asarray(fit.cov_re).item()), float(fit.scale)
@@ -193,25 +193,25 @@ def test_several_ratings_of_a_conversation_are_as_dense_algebra_has_them(unknown
     in_row = (ratings.row[:, None] == np.arange(len(codes))).astype(float)
     averaging = (np.eye(N_BOTS)[codes] / np.bincount(codes)).T @ (in_row / in_row.sum(axis=0)).T
     a = averaging @ (np.eye(len(rater)) - z @ taken)
-    assert found.mean == pytest.approx(a @ ratings.value, rel=1e-4)
+    assert result.mean == pytest.approx(a @ ratings.value, rel=1e-4)
     less = replace(ratings, value=ratings.value - z @ taken @ ratings.value)
     icc = less.reliability(np.ones(N_BOTS, dtype=bool))
     assert 0.2 < icc < 0.9
     # Whoever is unknown has a habit, too, and shares it with nobody.
     habits = z @ z.T + np.diag(~known * 1.0)
     spread = tau * habits + error * (icc * in_row @ in_row.T + (1 - icc) * np.eye(len(rater)))
-    assert found.covariance == pytest.approx(a @ spread @ a.T, rel=2e-3, abs=1e-4)
+    assert result.covariance == pytest.approx(a @ spread @ a.T, rel=2e-3, abs=1e-4)
 
 
 def test_without_names_a_bots_mean_has_the_noise_of_its_conversations() -> None:
     codes, ratings = rated_of_adjusted(2, named=False)
     everybody = np.ones(N_BOTS, dtype=bool)
-    found = adjusted_means(mean_of_rows(ratings), codes, ratings, everybody)
+    result = adjusted_means(mean_of_rows(ratings), codes, ratings, everybody)
     n_eff = 2 * np.bincount(codes) / (1 + ratings.reliability(everybody))
-    assert found.covariance == pytest.approx(np.diag(found.variance / n_eff))
+    assert result.covariance == pytest.approx(np.diag(result.variance / n_eff))
     values = pd.Series(ratings.value).groupby(ratings.bot)
-    assert found.variance == pytest.approx((values.var() * (values.size() - 1)).sum() / (160 - 4))
-    assert found.df == pytest.approx(np.full(N_BOTS, 156))
+    assert result.variance == pytest.approx((values.var() * (values.size() - 1)).sum() / (160 - 4))
+    assert result.df == pytest.approx(np.full(N_BOTS, 156))
 
 
 def test_degrees_of_freedom_fall_with_the_raters() -> None:
@@ -220,13 +220,13 @@ def test_degrees_of_freedom_fall_with_the_raters() -> None:
     bot, rater = np.repeat(np.arange(N_BOTS), 60), np.tile(np.repeat(np.arange(6), 10), N_BOTS)
     value = 5 * rng.normal(size=6)[rater] + rng.normal(size=len(bot))
     ratings = RatingNoise(value, np.arange(len(bot)), bot, rater, len(bot), N_BOTS)
-    found = adjusted_means(value, bot, ratings, np.ones(N_BOTS, dtype=bool))
-    assert found.df == pytest.approx(np.full(N_BOTS, 5), abs=0.2)
+    result = adjusted_means(value, bot, ratings, np.ones(N_BOTS, dtype=bool))
+    assert result.df == pytest.approx(np.full(N_BOTS, 5), abs=0.2)
     # What all means share is the habit of these six: nothing of it is in a difference.
-    shared = found.covariance[0, 1]
-    assert shared > 0.9 * found.covariance[0, 0]
-    gap = found.covariance[0, 0] + found.covariance[1, 1] - 2 * shared
-    assert gap == pytest.approx(2 * found.variance / 60, rel=1e-6)
+    shared = result.covariance[0, 1]
+    assert shared > 0.9 * result.covariance[0, 0]
+    gap = result.covariance[0, 0] + result.covariance[1, 1] - 2 * shared
+    assert gap == pytest.approx(2 * result.variance / 60, rel=1e-6)
 
 
 def test_a_bot_that_takes_no_part_changes_nothing() -> None:
@@ -278,7 +278,7 @@ def dense(means, at):
             )
         )
     contrasts = linalg.null_space(np.ones((1, len(z))))
-    found = []
+    results = []
     for theta, *taus in product(RESIDUAL_VARIANCE_GRID, BLOCK_VARIANCE_GRID, BLOCK_VARIANCE_GRID):
         parts = list(zip(taus, kernels, strict=True))
         v = theta * np.eye(len(z)) + sum(t * k[0] for t, k in parts) + means.noise
@@ -287,9 +287,9 @@ def dense(means, at):
         )
         log += stats.lognorm(1.5, scale=0.05).logpdf(theta + sum(taus))
         k = sum(t * part[1] for t, part in parts)
-        found.append((log, v, k, theta + sum(t * part[2] for t, part in parts), theta, taus))
-    weights = np.exp(np.array([one[0] for one in found]) - max(one[0] for one in found))
-    return [(weight, *one[1:]) for weight, one in zip(weights / weights.sum(), found, strict=True)]
+        results.append((log, v, k, theta + sum(t * part[2] for t, part in parts), theta, taus))
+    weights = np.exp(np.array([one[0] for one in results]) - max(one[0] for one in results))
+    return [(weight, *one[1:]) for weight, one in zip(weights / weights.sum(), results, strict=True)]
 
 
 def kriged(v, k, c, rating):
@@ -339,18 +339,18 @@ def test_every_number_is_that_of_dense_algebra() -> None:
 @pytest.mark.slow
 def test_intervals_hold_as_often_as_they_say() -> None:
     """Over bots drawn from the model: of the true mean, of further ratings, and with the bot's own ratings."""
-    found = simulated(3000, n_ratings=20)
-    told = found.coverages
+    result = simulated(3000, n_ratings=20)
+    coverages = result.coverages
     for name in ("true mean", "further ratings", "together", "together, contradicted"):
-        assert told[name].share >= 0.95 - 2 * told[name].error, told[name]
-        assert told[name].share <= 0.95 + 4 * told[name].error, told[name]
+        assert coverages[name].share >= 0.95 - 2 * coverages[name].error, coverages[name]
+        assert coverages[name].share <= 0.95 + 4 * coverages[name].error, coverages[name]
     # Where both contradict each other the ratings' own interval holds less often than it says.
-    assert told["ratings alone, contradicted"].share < 0.8
-    assert told["together"].width < 0.7 * told["ratings alone"].width
-    assert found.gain < 0.5
-    assert found.gain_of_differences < 0.5
+    assert coverages["ratings alone, contradicted"].share < 0.8
+    assert coverages["together"].width < 0.7 * coverages["ratings alone"].width
+    assert result.gain < 0.5
+    assert result.gain_of_differences < 0.5
     # What lies outside the model is not covered, which is why such a mean never stands alone.
-    assert told["together, a bot unlike the others"].share < 0.8
+    assert coverages["together, a bot unlike the others"].share < 0.8
 
 
 def test_ratings_by_people_who_rated_the_others_are_combined_as_by_dense_algebra() -> None:
@@ -397,8 +397,8 @@ def test_ratings_by_people_who_rated_the_others_are_combined_as_by_dense_algebra
     "name", ["six raters of each bot alone, five ratings each", "two bots a rater, five ratings of each"]
 )  # fmt: skip
 def test_intervals_hold_where_raters_rate_more_than_once(name) -> None:
-    for what, found in simulated_raters(name, 60, seed=4).items():
-        assert found.share >= 0.95 - 2 * found.error, (what, found)
+    for what, simulated_rater in simulated_raters(name, 60, seed=4).items():
+        assert simulated_rater.share >= 0.95 - 2 * simulated_rater.error, (what, simulated_rater)
 
 
 def test_conversations_drawn_again_spread_predictions_as_the_closed_form_says() -> None:
@@ -434,14 +434,14 @@ def test_a_mean_is_worth_as_many_ratings_as_worked_out_by_hand() -> None:
     codes = np.array([0, 0, 1, 1])
     noise = noise_of([1, 3, 5, 7] * 2, [0, 0, 1, 1, 2, 2, 3, 3], codes)
     x = np.array([[0.0, 5.0], [2.0, 5.0], [1.0, 6.0], [5.0, 6.0]])
-    found = BotSums(x, np.array([2.0, 6.0, 2.0, 6.0]), codes, ["a", "b"], noise).compute_means(np.ones(2, dtype=bool))
+    means = BotSums(x, np.array([2.0, 6.0, 2.0, 6.0]), codes, ["a", "b"], noise).compute_means(np.ones(2, dtype=bool))
     # Mean squares: within conversations 2, between them 16; of the latter (16 − 2) / 2 = 7 is theirs: ICC 7 / 9.
-    assert found.n.tolist() == [4, 4]
-    assert found.n_eff == pytest.approx([4 / (1 + 7 / 9)] * 2)
-    assert found.variance == pytest.approx((9 + 1 + 1 + 9) * 2 / 6)
-    assert found.rating.tolist() == [4, 4]
+    assert means.n.tolist() == [4, 4]
+    assert means.n_eff == pytest.approx([4 / (1 + 7 / 9)] * 2)
+    assert means.variance == pytest.approx((9 + 1 + 1 + 9) * 2 / 6)
+    assert means.rating.tolist() == [4, 4]
     # Within bots the first column has squares 2 and 8 on two degrees of freedom, the second none.
-    assert found.scale == pytest.approx([np.sqrt(5), 0])
+    assert means.scale == pytest.approx([np.sqrt(5), 0])
 
 
 def test_a_fold_learns_raters_and_means_without_its_bot() -> None:
@@ -491,11 +491,11 @@ def alone(ratings, variance=1.0):
 
 def test_ratings_and_prediction_weigh_by_their_precision() -> None:
     """By hand: precisions 1 / 4 and 1 / 1 add up to 1.25."""
-    found = alone(15.0)
-    assert found.together == pytest.approx((10 / 4 + 15) / 1.25)
-    assert found.together_interval[1] - found.together == pytest.approx(1.959964 / np.sqrt(1.25))
-    assert found.z == pytest.approx(5 / np.sqrt(5))
-    assert (found.conflict, found.worth) == (False, pytest.approx(10))
+    result = alone(15.0)
+    assert result.together == pytest.approx((10 / 4 + 15) / 1.25)
+    assert result.together_interval[1] - result.together == pytest.approx(1.959964 / np.sqrt(1.25))
+    assert result.z == pytest.approx(5 / np.sqrt(5))
+    assert (result.conflict, result.worth) == (False, pytest.approx(10))
     assert alone(15.6).conflict
     with pytest.raises(ValueError, match="must be above 0"):
         alone(15.0, 0.0)

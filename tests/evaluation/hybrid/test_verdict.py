@@ -26,7 +26,7 @@ def level(r, null95=0.5):
 
 
 def frame(r, **changed):
-    found = {
+    results = {
         "intercepts": {
             "fold": (level(r - 0.3), OrderedPairs(28, 20, 10, 8, "fixed")),
             "common": (level(r), OrderedPairs(28, 24, 10, 9, "fixed")),
@@ -36,7 +36,7 @@ def frame(r, **changed):
         "over_conversations": (r - 0.1, r + 0.02),
         "within_group": None,
     }
-    return BotLevelDiagnostics(**{**found, **changed})
+    return BotLevelDiagnostics(**{**results, **changed})
 
 
 def rival(*ends):
@@ -57,7 +57,7 @@ def verdict(found, n_bots=8, *, r=0.9, **played):
 
 
 def codes(findings):
-    return {found.code: found.values for found in findings}
+    return {finding.code: finding.values for finding in findings}
 
 
 @pytest.mark.parametrize(
@@ -72,22 +72,22 @@ def codes(findings):
 )
 def test_the_standing_follows_from_the_numbers(r, ratios, above_chance, above_rival, standing):
     said = verdict(evidence(r, *ratios), r=r)
-    found = codes(said.findings)
+    result = codes(said.findings)
     assert said.conclusion == standing
-    assert found["correlation"] == {
+    assert result["correlation"] == {
         "n_bots": 8,
         "r": r,
         "ci95": [r - 0.2, r + 0.05],
         "ci95_over_conversations": [r - 0.1, r + 0.02],
     }
-    assert found["chance"] == {"null95": 0.5, "passed": above_chance}
+    assert result["chance"] == {"null95": 0.5, "passed": above_chance}
     hardest = max(ratios)
     told = {"r": 0.6, "q2": 0.3, "mae": 1.0, "error_ratio": sum(hardest) / 2, "ci95": list(hardest)}
-    assert found["rival"] == {"name": f"rival{ratios.index(hardest)}", **told, "passed": above_rival}
-    assert found["influential_bot"] == {"bot": "a", "r_without": r - 0.3}
-    assert found["pairs"] == {"resolvable": 10, "ordered": 9, "alpha": pytest.approx(0.1), "test": "fixed"}
-    assert found["ceiling"] == {"best_r": 0.9}
-    assert ("wrong_order" in found) == (r < 0)
+    assert result["rival"] == {"name": f"rival{ratios.index(hardest)}", **told, "passed": above_rival}
+    assert result["influential_bot"] == {"bot": "a", "r_without": r - 0.3}
+    assert result["pairs"] == {"resolvable": 10, "ordered": 9, "alpha": pytest.approx(0.1), "test": "fixed"}
+    assert result["ceiling"] == {"best_r": 0.9}
+    assert ("wrong_order" in result) == (r < 0)
     assert said.selfplay is None
     assert said.findings_selfplay == ()
 
@@ -102,13 +102,13 @@ def test_the_ends_of_the_ratio_are_where_sums_and_differences_of_errors_correlat
     """Of n pairs with mean 0 the correlation of e − λf and e + λf has the chance p that it has at the ends, .05."""
     rng = np.random.default_rng(0)
     human, e, f = np.zeros(9), rng.normal(size=9), 2 * rng.normal(size=9)
-    found = error_ratio(e, f, human)
-    for end in (found.low, found.high):
+    result = error_ratio(e, f, human)
+    for end in (result.low, result.high):
         a, b = e - end * f, e + end * f
         r = a @ b / np.sqrt((a @ a) * (b @ b))
         assert 2 * stats.t.sf(abs(r) * np.sqrt(6 / (1 - r**2)), 6) == pytest.approx(0.05)
-    assert found.value == pytest.approx(np.sqrt((e @ e) / (f @ f)))
-    assert error_ratio(f, e, human).low == pytest.approx(1 / found.high)
+    assert result.value == pytest.approx(np.sqrt((e @ e) / (f @ f)))
+    assert error_ratio(f, e, human).low == pytest.approx(1 / result.high)
     assert error_ratio(e[:4], f[:4], human[:4]).is_better is None, "four bots say nothing"
     assert [error_ratio(human, f, human).is_better, error_ratio(f, human, human).is_better] == [True, False]
 
@@ -116,8 +116,8 @@ def test_the_ends_of_the_ratio_are_where_sums_and_differences_of_errors_correlat
 def test_much_hangs_on_the_bot_whose_leaving_changes_r_most_whichever_way():
     influence = {"vhred": -0.2, "retrieval": 0.4, "c": None}
     assert most_influential(influence) == "retrieval"
-    found = codes(verdict(evidence(0.5, influence=influence)).findings)
-    assert found["influential_bot"] == {"bot": "retrieval", "r_without": 0.9}
+    result = codes(verdict(evidence(0.5, influence=influence)).findings)
+    assert result["influential_bot"] == {"bot": "retrieval", "r_without": 0.9}
     steady = verdict(evidence(0.5, influence={"a": 0.05, "b": -0.01}))
     assert "influential_bot" not in codes(steady.findings)
     assert most_influential({"a": None}) is None
@@ -125,11 +125,11 @@ def test_much_hangs_on_the_bot_whose_leaving_changes_r_most_whichever_way():
 
 def test_what_is_left_within_groups_is_compared_with_r():
     within = Correlation(0.2, 0.5, None, None, 8)
-    found = verdict_of(frame(0.9, within_group=within), evidence(0.9), 8)
-    assert codes(found.findings)["within_groups"] == {"r": 0.2, "mostly_between": True}
+    result = verdict_of(frame(0.9, within_group=within), evidence(0.9), 8)
+    assert codes(result.findings)["within_groups"] == {"r": 0.2, "mostly_between": True}
     halves = frame(0.9, ceiling=BotMeanCeiling(-0.1, -0.4, 0.2, None))
-    found = verdict_of(halves, evidence(0.9), 8)
-    assert codes(found.findings)["halves_disagree"] == {"reliability": -0.1}
+    result = verdict_of(halves, evidence(0.9), 8)
+    assert codes(result.findings)["halves_disagree"] == {"reliability": -0.1}
 
 
 @pytest.mark.parametrize(
@@ -146,10 +146,10 @@ def test_what_is_left_within_groups_is_compared_with_r():
 def test_self_play_has_a_standing_of_its_own(left_out, played, standings):
     said = verdict(left_out, selfplay=played, n_selfplay=8)
     assert (said.conclusion, said.selfplay) == standings
-    found = codes(said.findings_selfplay)
-    assert found["correlation"]["r"] == played.r
-    assert {"chance", "rival"} <= found.keys()
-    assert "ceiling" not in found
+    result = codes(said.findings_selfplay)
+    assert result["correlation"]["r"] == played.r
+    assert {"chance", "rival"} <= result.keys()
+    assert "ceiling" not in result
 
 
 def test_self_play_of_few_bots_is_counted_and_not_judged():
@@ -173,11 +173,11 @@ def test_values_are_argued_from_the_gain_over_the_mean_of_the_other_bots(shift, 
     human = {bot: float(place) for place, bot in enumerate("abcdef")}
     values = prediction_accuracy({bot: mean + shift for bot, mean in human.items()}, human, {})
     said = verdict(replace(evidence(0.9), values=values))
-    found = codes(said.findings)["values"]
+    result = codes(said.findings)["values"]
     assert said.conclusion == ("ranking" if passed else "chance"), "r alone is one look of two"
     # The mean of the other bots misses by 6 / 5 of the distance to the mean of all: 25.2 in squares.
-    assert found["q2"] == pytest.approx(1 - 6 * shift**2 / 25.2)
-    assert (found["passed"], found["slope"]) == (passed, pytest.approx(1.0))
+    assert result["q2"] == pytest.approx(1 - 6 * shift**2 / 25.2)
+    assert (result["passed"], result["slope"]) == (passed, pytest.approx(1.0))
     assert "values" not in codes(verdict(evidence(0.9)).findings)
 
 
@@ -198,9 +198,9 @@ def test_a_slope_has_no_interval_that_would_hold_too_little() -> None:
     assert (near.slope_interval, near.to_json()["slope"]["reason"]["code"]) == (None, "no_gain_no_slope")
     for n, reason in ((7, "few_bots_for_values"), (8, None)):
         some = {str(place): float(place) for place in range(n)}
-        found = prediction_accuracy({bot: mean + 0.1 * (bot < "3") for bot, mean in some.items()}, some, {})
-        assert (found.slope_interval is None) == (n == 7)
-        assert (found.slope_reason.code if found.slope_reason else None) == reason
+        result = prediction_accuracy({bot: mean + 0.1 * (bot < "3") for bot, mean in some.items()}, some, {})
+        assert (result.slope_interval is None) == (n == 7)
+        assert (result.slope_reason.code if result.slope_reason else None) == reason
 
 
 def test_a_permuted_study_does_not_pass() -> None:

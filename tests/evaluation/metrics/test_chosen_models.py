@@ -36,36 +36,36 @@ def alone_nll(folder, context, reply):
     tokenizer = tf.AutoTokenizer.from_pretrained(folder)
     model = tf.AutoModelForCausalLM.from_pretrained(folder).eval()
     told = [1, *tokenizer(context, add_special_tokens=False)["input_ids"]]
-    said = tokenizer(reply, add_special_tokens=False)["input_ids"]
+    input_ids = tokenizer(reply, add_special_tokens=False)["input_ids"]
     with torch.no_grad():
-        logits = model(torch.tensor([told + said])).logits[0].double()
+        logits = model(torch.tensor([told + input_ids])).logits[0].double()
     total = 0.0
-    for k, token in enumerate(said):
+    for k, token in enumerate(input_ids):
         row = logits[len(told) + k - 1]
         total += float(torch.log(torch.exp(row).sum()) - row[token])
-    return total, len(said)
+    return total, len(input_ids)
 
 
 @pytest.mark.slow
 def test_perplexity_against_rows_computed_alone(gpt2):
     metric = Perplexity(model=str(gpt2), window=2)
     assert metric.unavailable_reason() is None
-    found = metric.compute([Conversation.from_texts(TEXTS, id="c")])
+    result = metric.compute([Conversation.from_texts(TEXTS, id="c")])
     first = alone_nll(gpt2, "hello how are you\n", "i am fine")
     second = alone_nll(gpt2, "i am fine\nand what do you like to eat\n", "cats")
     third = alone_nll(gpt2, "cats\n\n", "books and music")
-    column = found.turns.loc["c", "perplexity_nll_bot"]
+    column = result.turns.loc["c", "perplexity_nll_bot"]
     for turn, (total, count) in ((1, first), (3, second), (5, third)):
         assert column[turn] == pytest.approx(total / count, abs=1e-4)
     nats, tokens = (sum(found[k] for found in (first, second, third)) for k in (0, 1))
-    pooled = found.conversations.loc["c", "perplexity_bot"]
+    pooled = result.conversations.loc["c", "perplexity_bot"]
     assert pooled == pytest.approx(math.exp(nats / tokens), rel=1e-3)
 
 
 def test_perplexity_sees_all_turns_where_there_are_fewer_than_its_window(gpt2):
-    found = Perplexity(model=str(gpt2), window=5).compute([Conversation.from_texts(TEXTS, id="c")])
+    result = Perplexity(model=str(gpt2), window=5).compute([Conversation.from_texts(TEXTS, id="c")])
     total, count = alone_nll(gpt2, "".join(f"{text}\n" for text in TEXTS[:3]), TEXTS[3])
-    assert found.turns.loc[("c", 3), "perplexity_nll_bot"] == pytest.approx(total / count, abs=1e-4)
+    assert result.turns.loc[("c", 3), "perplexity_nll_bot"] == pytest.approx(total / count, abs=1e-4)
 
 
 def test_perplexity_asks_about_a_reply_and_its_context_once(gpt2):
@@ -92,11 +92,11 @@ def test_perplexity_asks_about_a_reply_and_its_context_once(gpt2):
 def test_perplexity_of_odd_texts(gpt2):
     long = Conversation.from_texts(["cats " * 300, "dogs " * 10_000, "", ""], id="long")
     blank = Conversation.from_texts(["hi", ""], id="blank")
-    found = Perplexity(model=str(gpt2)).compute([long, blank, Conversation("none")])
-    assert np.isfinite(found.turns.loc[("long", 1), "perplexity_nll_bot"])
-    assert np.isnan(found.turns.loc[("blank", 1), "perplexity_nll_bot"])
-    assert found.conversations["perplexity_bot"].isna().tolist() == [False, True, True]
-    assert "token" in found.reasons["perplexity_bot"]
+    result = Perplexity(model=str(gpt2)).compute([long, blank, Conversation("none")])
+    assert np.isfinite(result.turns.loc[("long", 1), "perplexity_nll_bot"])
+    assert np.isnan(result.turns.loc[("blank", 1), "perplexity_nll_bot"])
+    assert result.conversations["perplexity_bot"].isna().tolist() == [False, True, True]
+    assert "token" in result.reasons["perplexity_bot"]
 
 
 def test_a_classifiers_batch_is_its_texts_alone(bert):
@@ -111,8 +111,8 @@ def test_a_classifiers_batch_is_its_texts_alone(bert):
         with torch.no_grad():
             logits = model(**tokenizer(*pair, return_tensors="pt")).logits[0].double()
         expected.append(float(torch.exp(logits[2]) / torch.exp(logits).sum()))
-    found = LocalClassifier(str(bert), "contradiction").probabilities(pairs)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+    result = LocalClassifier(str(bert), "contradiction").probabilities(pairs)
+    np.testing.assert_allclose(result, expected, atol=1e-5)
     assert expected[0] != pytest.approx(expected[1], abs=1e-3)
 
 
@@ -131,25 +131,25 @@ class Letters:
 
 def test_toxicity_and_the_2019_codes_way():
     talk = Conversation.from_texts(["x", "aa", "x", "I am depressed", "x", " "], id="c")
-    found = Toxicity(classifier=Letters()).compute([talk]).turns.loc["c"]
+    result = Toxicity(classifier=Letters()).compute([talk]).turns.loc["c"]
     nan = np.nan
-    np.testing.assert_allclose(found["toxicity_bot"], [nan, 1, nan, 1 / 14, nan, nan])
-    np.testing.assert_allclose(found["compat_toxicity_bot"], [nan, -1, nan, -0.2, nan, nan])
+    np.testing.assert_allclose(result["toxicity_bot"], [nan, 1, nan, 1 / 14, nan, nan])
+    np.testing.assert_allclose(result["compat_toxicity_bot"], [nan, -1, nan, -0.2, nan, nan])
 
 
 def test_contradiction_is_the_worst_pair_with_an_earlier_turn_of_the_bot():
     said = [("bot", "aab"), ("human", "aaaa"), ("bot", "b"), ("bot", "ac"), ("bot", "")]
     talk = Conversation("c", tuple(Turn(*turn) for turn in said))
-    found = Contradiction(classifier=Letters()).compute([talk])
+    result = Contradiction(classifier=Letters()).compute([talk])
     # turn 2 with turn 0: aabb, 2/4; turn 3 with turn 0: aabac, 3/5, with turn 2: bac, 1/3
-    np.testing.assert_allclose(found.turns.loc["c", "contradiction_bot"], [np.nan, np.nan, 2 / 4, 3 / 5, np.nan])
-    assert "no earlier turn" in found.reasons["contradiction_bot"]
+    np.testing.assert_allclose(result.turns.loc["c", "contradiction_bot"], [np.nan, np.nan, 2 / 4, 3 / 5, np.nan])
+    assert "no earlier turn" in result.reasons["contradiction_bot"]
 
 
 def test_coherence_is_of_message_and_reply():
     talk = Conversation.from_texts(["ab", "cd", "", "a"], id="c")
-    found = Coherence(classifier=Letters()).compute([talk])
-    np.testing.assert_allclose(found.turns.loc["c", "coherence_user_bot"], [np.nan, 1 / 4, np.nan, np.nan])
+    result = Coherence(classifier=Letters()).compute([talk])
+    np.testing.assert_allclose(result.turns.loc["c", "coherence_user_bot"], [np.nan, 1 / 4, np.nan, np.nan])
 
 
 def test_coherence_names_blank_texts_only_where_there_are_some():
@@ -187,8 +187,8 @@ def test_a_file_configures_metrics(registry, tmp_path, bert, gpt2):
     assert [c.name for c in made.columns] == ["nli_bert_bot"] * 2
     assert made.columns[0].title.startswith("By BERT")
     assert metric_get("contradiction").unavailable_reason() is not None
-    found = made.compute([Conversation.from_texts(TEXTS[:4], id="c")])
-    assert 0 < found.conversations.loc["c", "nli_bert_bot"] < 1
+    result = made.compute([Conversation.from_texts(TEXTS[:4], id="c")])
+    assert 0 < result.conversations.loc["c", "nli_bert_bot"] < 1
     assert configured_metrics.register(file) == ["perplexity", "nli_bert"]  # again: replaced, not doubled
     file.write_text("")
     assert configured_metrics.register(file) == []

@@ -37,14 +37,14 @@ def alone(folder, reply):
 
 
 def test_each_ranker_is_the_models_output_at_the_last_token(folders):
-    found = DialogRpt(**folders).scored(REPLIES, TextCache())
+    result = DialogRpt(**folders).scored(REPLIES, TextCache())
     for k, reply in enumerate(REPLIES):
         scores = {name: alone(folders[name], reply) for name in RANKERS}
         for name in RANKERS:
-            assert found[f"dialog_rpt_{name}_bot"][k] == pytest.approx(scores[name], abs=1e-5)
+            assert result[f"dialog_rpt_{name}_bot"][k] == pytest.approx(scores[name], abs=1e-5)
         human = (scores["human_vs_rand"] + scores["human_vs_machine"]) / 2
         feedback = (scores["updown"] + 0.48 * scores["depth"] - 0.5 * scores["width"]) / 0.98
-        assert found["dialog_rpt_bot"][k] == pytest.approx(human * feedback, abs=1e-5)
+        assert result["dialog_rpt_bot"][k] == pytest.approx(human * feedback, abs=1e-5)
 
 
 def test_the_combination_averages_the_rankers_that_are_left():
@@ -61,8 +61,8 @@ def test_rankers_can_be_left_out_but_not_all_nor_the_wrong_ones(folders):
         "dialog_rpt_bot",
         "dialog_rpt_updown_bot",
     ]
-    found = metric.scored(REPLIES, TextCache())
-    assert found["dialog_rpt_bot"].tolist() == found["dialog_rpt_updown_bot"].tolist()
+    result = metric.scored(REPLIES, TextCache())
+    assert result["dialog_rpt_bot"].tolist() == result["dialog_rpt_updown_bot"].tolist()
     with pytest.raises(ValuesError, match="name at least one ranker"):
         DialogRpt(**none)
     with pytest.raises(ValuesError, match="width counts negatively and needs updown"):

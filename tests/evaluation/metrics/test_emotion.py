@@ -96,7 +96,7 @@ def test_variance_is_of_the_population():
 
 @pytest.mark.parametrize("self_play", [False, True])
 def test_columns_of_any_encoder_against_plain_python(self_play):
-    found = MadeUpSentiment(MadeUp()).compute([Conversation.from_texts(TEXTS, id="c")], self_play=self_play)
+    result = MadeUpSentiment(MadeUp()).compute([Conversation.from_texts(TEXTS, id="c")], self_play=self_play)
     p = [made_up(text) for text in TEXTS]
     s = [good - bad for good, bad, _ in p]
 
@@ -107,7 +107,7 @@ def test_columns_of_any_encoder_against_plain_python(self_play):
     user = [1, 2, 3, 4, 5, 6] if self_play else [2, 4, 6]
     pairs = [(i, i + 1) for i in range(6)] if self_play else [(0, 1), (2, 3), (4, 5)]
     steps = pairs if self_play else [(0, 2), (2, 4), (4, 6)]
-    turns = found.turns.loc["c"]
+    turns = result.turns.loc["c"]
     expected = {
         "made_up_user": {i: s[i] for i in user},
         "made_up_bot": {i: s[i] for i in (user if self_play else [1, 3, 5])},
@@ -116,11 +116,11 @@ def test_columns_of_any_encoder_against_plain_python(self_play):
     }
     for column, values in expected.items():
         np.testing.assert_allclose(turns[column], [values.get(i, np.nan) for i in range(7)], atol=1e-6)
-        whole = found.conversations.loc["c", column]
+        whole = result.conversations.loc["c", column]
         assert whole == pytest.approx(sum(values.values()) / len(values), abs=1e-6)
     answers = [s[i] for i in user]
     mean = sum(answers) / len(answers)
-    whole = found.conversations.loc["c"]
+    whole = result.conversations.loc["c"]
     assert whole["made_up_variance_user"] == pytest.approx(
         sum((x - mean) ** 2 for x in answers) / len(answers), abs=1e-6
     )
@@ -132,22 +132,22 @@ def test_columns_of_any_encoder_against_plain_python(self_play):
 
 def test_the_default_is_the_shipped_head_on_the_sentence_vectors_of_the_run(encoded_texts):
     shared = TextCache()
-    found = Sentiment().compute([Conversation.from_texts(TEXTS, id="c")], shared=shared)
+    result = Sentiment().compute([Conversation.from_texts(TEXTS, id="c")], shared=shared)
     shared.encode(TEXTS)
     assert sorted(encoded_texts) == sorted(TEXTS)
     head = emotion_encoder()
     p = head.encode(TEXTS)
     s = np.asarray(p, dtype=float) @ np.asarray(head.weights, dtype=float)
-    np.testing.assert_allclose(found.turns.loc["c", "sentiment_bot"].dropna(), s[[1, 3, 5]], atol=1e-4)
+    np.testing.assert_allclose(result.turns.loc["c", "sentiment_bot"].dropna(), s[[1, 3, 5]], atol=1e-4)
     assert s[1] > 0.3 > -0.3 > s[2]
 
 
 def test_columns_against_vader():
-    found = VaderSentiment().compute([Conversation.from_texts(TEXTS, id="c")])
+    result = VaderSentiment().compute([Conversation.from_texts(TEXTS, id="c")])
     vader = SentimentIntensityAnalyzer()
     s = [vader.polarity_scores(text)["compound"] for text in TEXTS]
     nan = np.nan
-    turns = found.turns.loc["c"]
+    turns = result.turns.loc["c"]
     np.testing.assert_allclose(turns["vader_user"], [nan, nan, s[2], nan, s[4], nan, s[6]])
     np.testing.assert_allclose(turns["vader_bot"], [nan, s[1], nan, s[3], nan, s[5], nan])
     shares = [np.array([vader.polarity_scores(t)[k] for k in ("neg", "neu", "pos")]) for t in TEXTS[:2]]
@@ -160,15 +160,15 @@ def test_vader_of_a_long_text_is_vaders_own():
     words = "never so this good bad without doubt kind of sort great! hate least at very but isn't"
     rng = np.random.default_rng(0)
     texts = [" ".join(rng.choice(words.split(), size=n)) for n in (3, 10, 40, 200)]
-    own = SentimentIntensityAnalyzer()
-    expected = [own.polarity_scores(text)["compound"] for text in texts]
+    analyzer = SentimentIntensityAnalyzer()
+    expected = [analyzer.polarity_scores(text)["compound"] for text in texts]
     np.testing.assert_array_equal(vader_scores(texts), expected)
 
 
 def test_a_blank_message_has_no_sentiment_and_says_why():
-    found = VaderSentiment().compute([Conversation.from_texts(["hi", "hello", "  "], id="c")])
-    assert np.isnan(found.turns.loc[("c", 2), "vader_user"])
-    assert "blank" in found.reasons["vader_user"]
+    result = VaderSentiment().compute([Conversation.from_texts(["hi", "hello", "  "], id="c")])
+    assert np.isnan(result.turns.loc[("c", 2), "vader_user"])
+    assert "blank" in result.reasons["vader_user"]
 
 
 TALK = Conversation.from_texts(
@@ -198,7 +198,7 @@ def test_similarity_is_the_mean_over_pairs() -> None:
 
 def test_reactions_of_a_talk_counted_by_hand() -> None:
     shared = TextCache()
-    found = metric_get("reactions").compute([TALK], shared=shared).conversations.loc["talk"]
+    result = metric_get("reactions").compute([TALK], shared=shared).conversations.loc["talk"]
     # Four answers: seven words, none, four, one.
     expected = {
         "log_words": np.log([8, 1, 5, 2]).mean(),
@@ -212,17 +212,17 @@ def test_reactions_of_a_talk_counted_by_hand() -> None:
         "overlap": (taken_up("Dogs are great, and dogs don't bite!", "Do you like dogs?") + 0 + 0) / 3,
     }
     for name, value in expected.items():
-        assert found[f"reaction_{name}_user"] == pytest.approx(value), name
+        assert result[f"reaction_{name}_user"] == pytest.approx(value), name
     assert taken_up("dogs bite", "Do you like dogs?") == pytest.approx(1 / 2)
     sentiment = metric_get("sentiment").compute([TALK], shared=shared).conversations.loc["talk"]
-    assert found["reaction_sentiment_user"] == pytest.approx(sentiment["sentiment_user"])
+    assert result["reaction_sentiment_user"] == pytest.approx(sentiment["sentiment_user"])
 
 
 def test_emotions_are_logarithms_of_mean_shares() -> None:
-    found = metric_get("emotions").compute([TALK]).conversations.loc["talk"]
-    assert len(found) == 28
-    assert (np.exp(found) - FLOOR).sum() == pytest.approx(1, abs=1e-5)
-    assert found["emotion_gratitude_user"] > found["emotion_grief_user"]
+    result = metric_get("emotions").compute([TALK]).conversations.loc["talk"]
+    assert len(result) == 28
+    assert (np.exp(result) - FLOOR).sum() == pytest.approx(1, abs=1e-5)
+    assert result["emotion_gratitude_user"] > result["emotion_grief_user"]
 
 
 ASKED = ReplyInContext(("Old news.", "Do you like tea?"), "Yes, with milk.")
@@ -247,30 +247,32 @@ def test_probabilities_their_class_and_one_number(checkpoint):
     metric = Entailment("mine", checkpoint=checkpoint)
     assert metric.unavailable_reason() is None
     assert metric.licence == "of the training text: MIT"
-    found = metric.scored([ASKED, OPENS], TextCache())
-    wanted = by_hand(metric, "Old news. Do you like tea?", ASKED.response)
+    result = metric.scored([ASKED, OPENS], TextCache())
+    expected = by_hand(metric, "Old news. Do you like tea?", ASKED.response)
     for name in LABELS:
-        assert found[f"mine_{name}_bot"][0] == pytest.approx(wanted[name], abs=1e-5)
-    assert found["mine_bot"][0] == found["mine_entailment_bot"][0]
+        assert result[f"mine_{name}_bot"][0] == pytest.approx(expected[name], abs=1e-5)
+    assert result["mine_bot"][0] == result["mine_entailment_bot"][0]
     order = ["contradiction", "neutral", "entailment"]
-    assert order[int(found["mine_class_bot"][0])] == max(wanted, key=wanted.get)
-    assert all(np.isnan(values[1]) for values in found.values())
+    assert order[int(result["mine_class_bot"][0])] == max(expected, key=expected.get)
+    assert all(np.isnan(values[1]) for values in result.values())
     difference = Entailment("mine", checkpoint=checkpoint, value="difference")
     assert difference.scored([ASKED], TextCache())["mine_bot"][0] == pytest.approx(
-        wanted["entailment"] - wanted["contradiction"], abs=1e-5
+        expected["entailment"] - expected["contradiction"], abs=1e-5
     )
     assert difference.identity.key != metric.identity.key
 
 
 def test_the_premise_may_be_a_single_utterance_which_must_be_there(checkpoint):
     last, second = (Entailment(checkpoint=checkpoint, utterance=k) for k in (-1, -2))
-    found = last.scored([ASKED, ALONE], TextCache())["entailment_bot"]
+    entailment_bot = last.scored([ASKED, ALONE], TextCache())["entailment_bot"]
     assert (
-        found[0] == found[1] == pytest.approx(by_hand(last, "Do you like tea?", ASKED.response)["entailment"], abs=1e-5)
+        entailment_bot[0]
+        == entailment_bot[1]
+        == pytest.approx(by_hand(last, "Do you like tea?", ASKED.response)["entailment"], abs=1e-5)
     )
-    found = second.scored([ASKED, ALONE], TextCache())["entailment_bot"]
-    assert found[0] == pytest.approx(by_hand(second, "Old news.", ASKED.response)["entailment"], abs=1e-5)
-    assert np.isnan(found[1])
+    entailment_bot = second.scored([ASKED, ALONE], TextCache())["entailment_bot"]
+    assert entailment_bot[0] == pytest.approx(by_hand(second, "Old news.", ASKED.response)["entailment"], abs=1e-5)
+    assert np.isnan(entailment_bot[1])
     assert second.lacking(ALONE) == TOO_SHORT
     table = second.compute([Conversation.from_texts(["Hi.", "Hello."], id="1")])
     assert TOO_SHORT in table.reasons["entailment_bot"]
@@ -288,33 +290,33 @@ def test_networks_that_read_texts_give_each_reply_its_own(network, tmp_path):
     options = {"network": network, "hidden": 4}
     metric = Entailment(checkpoint=str(entailment_checkpoint(tmp_path / network, model=model, **options)))
     replies = [ReplyInContext(("hello how are you",), f"i am fine {'yes ' * k}") for k in range(1, 5)]
-    found = metric.scored(replies[::-1], TextCache())["entailment_bot"][::-1]
-    alone = [metric.scored([one], TextCache())["entailment_bot"][0] for one in replies]
-    np.testing.assert_allclose(found, alone, atol=1e-4)
-    assert len(set(found.tolist())) == 4
+    result = metric.scored(replies[::-1], TextCache())["entailment_bot"][::-1]
+    alone = [metric.scored([reply], TextCache())["entailment_bot"][0] for reply in replies]
+    np.testing.assert_allclose(result, alone, atol=1e-4)
+    assert len(set(result.tolist())) == 4
 
 
 def test_a_baseline_of_the_reply_alone_does_not_see_the_premise(tmp_path):
     place = str(entailment_checkpoint(tmp_path / "lite", hypothesis_only=True))
-    found = Entailment(checkpoint=place).scored([ALONE, ReplyInContext(("What?",), ALONE.response)], TextCache())[
-        "entailment_bot"
-    ]
-    assert found[0] == found[1]
+    entailment_bot = Entailment(checkpoint=place).scored(
+        [ALONE, ReplyInContext(("What?",), ALONE.response)], TextCache()
+    )["entailment_bot"]
+    assert entailment_bot[0] == entailment_bot[1]
 
 
 def item(*grades, scale=(0, 3)):
-    return JudgedItem(id=str(grades), response="x", ratings=[{"overall": one} for one in grades], scale=scale)
+    return JudgedItem(id=str(grades), response="x", ratings=[{"overall": grade} for grade in grades], scale=scale)
 
 
 def test_ratings_make_classes_by_their_mean_or_by_most_votes():
     items = [item(2, 2), item(1, 3, 1), item(0, 1), item(0, 0, 3, 3), item(3, 2, 1, 0), item()]
-    found = human_classes(items, "overall")
-    np.testing.assert_array_equal(found.classes, [2, 1, 0, 1, 1, np.nan])
-    assert found.n_ties == 0
-    found = human_classes(items, "overall", "majority")
+    result = human_classes(items, "overall")
+    np.testing.assert_array_equal(result.classes, [2, 1, 0, 1, 1, np.nan])
+    assert result.n_ties == 0
+    result = human_classes(items, "overall", "majority")
     # Of 0 and 1, of 0 and 3, and of all four, each given as often, the lower one counts.
-    np.testing.assert_array_equal(found.classes, [2, 1, 0, 0, 0, np.nan])
-    assert found.n_ties == 3
+    np.testing.assert_array_equal(result.classes, [2, 1, 0, 0, 0, np.nan])
+    assert result.n_ties == 3
     assert [class_of(value, 1, 5) for value in (1, 2.3, 2.4, 3.6, 3.7, 5)] == [0, 0, 1, 1, 2, 2]
     assert [class_of(value, 0, 3) for value in (0.99, 1, 1.99, 2)] == [0, 1, 1, 2]
     assert np.isnan(human_classes([item(1, scale=None)], "overall").classes).all()
@@ -324,17 +326,17 @@ def test_predicted_classes_beside_peoples():
     predicted = np.array([2, 2, 2, 1, 1, 0, np.nan])
     means = np.array([3.0, 2.5, 1.0, 1.5, 0.5, 0.0, 3.0])
     people = HumanClasses(np.array([2.0, 2, 1, 1, 0, 0, 2]), means)
-    found = class_report(predicted, people)
-    assert found.accuracy == pytest.approx(4 / 6)
-    assert found.majority == pytest.approx(2 / 6)
-    assert found.by_class == {"contradiction": 0.5, "neutral": 0.5, "entailment": 1.0}
-    assert found.n == {"contradiction": 1, "neutral": 2, "entailment": 3}
-    assert found.means["entailment"] == pytest.approx(6.5 / 3)
+    result = class_report(predicted, people)
+    assert result.accuracy == pytest.approx(4 / 6)
+    assert result.majority == pytest.approx(2 / 6)
+    assert result.by_class == {"contradiction": 0.5, "neutral": 0.5, "entailment": 1.0}
+    assert result.n == {"contradiction": 1, "neutral": 2, "entailment": 3}
+    assert result.means["entailment"] == pytest.approx(6.5 / 3)
     test = stats.ttest_ind([3.0, 2.5, 1.0], [1.5, 0.5], equal_var=False)
-    told = found.tests["entailment", "neutral"]
+    told = result.tests["entailment", "neutral"]
     assert told.p == pytest.approx(test.pvalue)
-    assert found.tests["neutral", "contradiction"] is None
-    assert found.to_json()["tests"]["entailment - contradiction"] is None
+    assert result.tests["neutral", "contradiction"] is None
+    assert result.to_json()["tests"]["entailment - contradiction"] is None
     nothing = class_report(np.full(2, np.nan), HumanClasses(np.zeros(2), np.zeros(2)))
     assert nothing.to_json()["accuracy"] is None
 
@@ -348,6 +350,6 @@ def test_what_comes_with_confab_is_small_and_of_permissive_text():
     assert manifest.metrics["test_accuracy"] > manifest.metrics["test_majority"] + 0.1
     context = ("What do you do at weekends?", "I love to watch football.")
     replies = ["Football is fun! Which team do you like?", "I have no idea.", "which team soup the needs at"]
-    found = metric.scored([ReplyInContext(context, one) for one in replies], TextCache())
-    assert found["entailment_lite_class_bot"][1:].tolist() == [1, 0]
-    assert found["entailment_lite_bot"].argmax() == 0
+    result = metric.scored([ReplyInContext(context, reply) for reply in replies], TextCache())
+    assert result["entailment_lite_class_bot"][1:].tolist() == [1, 0]
+    assert result["entailment_lite_bot"].argmax() == 0

@@ -53,7 +53,7 @@ def released(folder, utterances, follow_up, *, whole=True):
 @pytest.mark.parametrize("likelihood", ["whole", "follow_up"])
 def test_scores_are_those_of_one_row_at_a_time(folder, likelihood):
     metric = FedQualities(model=str(folder), likelihood=likelihood)
-    found = metric.scored([*REPLIES, REPLIES[0]], TextCache())
+    result = metric.scored([*REPLIES, REPLIES[0]], TextCache())
     for k, reply in enumerate(REPLIES):
         utterances = [*reply.context, reply.response]
         qualities = []
@@ -63,9 +63,9 @@ def test_scores_are_those_of_one_row_at_a_time(folder, likelihood):
                 for side in (good, bad)
             ]
             qualities.append(sides[0] - sides[1])
-            assert found[f"fed_{quality}_bot"][k] == pytest.approx(qualities[-1], abs=1e-4)
-        assert found["fed_bot"][k] == pytest.approx(np.mean(qualities), abs=1e-4)
-    assert found["fed_bot"][3] == found["fed_bot"][0]
+            assert result[f"fed_{quality}_bot"][k] == pytest.approx(qualities[-1], abs=1e-4)
+        assert result["fed_bot"][k] == pytest.approx(np.mean(qualities), abs=1e-4)
+    assert result["fed_bot"][3] == result["fed_bot"][0]
 
 
 def test_there_are_the_papers_eighteen_qualities():

@@ -73,9 +73,9 @@ async def test_numbers_are_weighted_by_their_probability_where_the_endpoint_tell
     assert scores["judge_overall_bot"][:2] == pytest.approx([(4 * 0.6 + 5 * 0.2) / 0.8, 2])
     assert np.isnan(scores["judge_overall_bot"][2])
     assert judge.lacking(REPLIES[2]) == NO_NUMBER
-    asked = server.requests[0]["messages"][-1]["content"]
-    assert "A: hello" in asked
-    assert asked.endswith(
+    content = server.requests[0]["messages"][-1]["content"]
+    assert "A: hello" in content
+    assert content.endswith(
         "Is it good? Rate from 1 (very bad) to 5 (very good). End with a last line of this form, where N is one whole "
         "number:\nRating: N"
     )
@@ -92,8 +92,8 @@ async def test_an_endpoint_that_refuses_log_probabilities_is_asked_without_them(
         judge = JudgeMetric(bot="e", rubric={"overall": "Is it good?"})
         scores = await asyncio.to_thread(judge.scored, REPLIES, TextCache())
     assert sorted(scores["judge_overall_bot"]) == [2, 3, 4]
-    assert ["response_format" in one for one in server.requests] == [True, False, False, False, False]
-    assert ["logprobs" in one for one in server.requests] == [True, True, False, False, False]
+    assert ["response_format" in request for request in server.requests] == [True, False, False, False, False]
+    assert ["logprobs" in request for request in server.requests] == [True, True, False, False, False]
     assert judge.remarks(scores) == {WRITTEN: 3}
 
 
@@ -129,12 +129,12 @@ async def test_the_cap_ends_it_and_what_was_scored_is_kept(registered):
         items = judgements_of(
             JudgedItem(id=str(k), response=f"reply {k}", ratings=({"q": k},), model="m") for k in range(4)
         )
-        found = await asyncio.to_thread(judged_beside_people, items, [judge])
+        result = await asyncio.to_thread(judged_beside_people, items, [judge])
     assert len(server.requests) == 4, "two questions each about two replies; a fifth would be half a reply"
-    told = found["judge"].to_json()
-    assert told["n"] == 2
-    assert told["skipped"] == {"the judge reached its limit of 5 requests (max_requests)": 2}
-    assert set(told["length_bias"]) == {"metric", "people"}
+    document = result["judge"].to_json()
+    assert document["n"] == 2
+    assert document["skipped"] == {"the judge reached its limit of 5 requests (max_requests)": 2}
+    assert set(document["length_bias"]) == {"metric", "people"}
 
 
 def test_a_local_model_is_read_at_the_numbers_of_the_scale_and_pairs_in_both_orders(tmp_path):
@@ -150,21 +150,21 @@ def test_a_local_model_is_read_at_the_numbers_of_the_scale_and_pairs_in_both_ord
     before = [tokenizer.bos_token_id, *tokenizer(prompt, add_special_tokens=False)["input_ids"]]
     weights = []
     for number in "123":
-        said = tokenizer(f"Rating: {number}", add_special_tokens=False)["input_ids"]
+        input_ids = tokenizer(f"Rating: {number}", add_special_tokens=False)["input_ids"]
         with torch.inference_mode():
-            logits = model(torch.tensor([before + said])).logits[0].double().log_softmax(-1)
-        weights.append(sum(float(logits[len(before) - 1 + k, token]) for k, token in enumerate(said)))
+            logits = model(torch.tensor([before + input_ids])).logits[0].double().log_softmax(-1)
+        weights.append(sum(float(logits[len(before) - 1 + k, token]) for k, token in enumerate(input_ids)))
     shares = np.exp(weights) / np.exp(weights).sum()
     assert score == pytest.approx(float(shares @ [1, 2, 3]), abs=1e-4)
     items = [ReplyItem(id=str(k), context=("hi",), response="cats " * (k + 1), second_response="no") for k in range(4)]
-    found = pairs_judged(judge, items)
-    assert found.n_requests == 8
-    assert found.to_json()["kinds"] == {PAIRS_WEIGHTED: 4}
+    result = pairs_judged(judge, items)
+    assert result.n_requests == 8
+    assert result.to_json()["kinds"] == {PAIRS_WEIGHTED: 4}
     swapped = pairs_judged(judge, [ReplyItem(id="x", context=("hi",), response="no", second_response="cats ")])
-    assert swapped.pairs[0].preference == pytest.approx(1 - found.pairs[0].preference)
-    assert swapped.pairs[0].first_place == pytest.approx(found.pairs[0].first_place)
-    assert abs(found.position_bias.mean) <= 0.5
-    json.dumps(found.to_json(), allow_nan=False)
+    assert swapped.pairs[0].preference == pytest.approx(1 - result.pairs[0].preference)
+    assert swapped.pairs[0].first_place == pytest.approx(result.pairs[0].first_place)
+    assert abs(result.position_bias.mean) <= 0.5
+    json.dumps(result.to_json(), allow_nan=False)
 
 
 async def test_a_judge_that_always_takes_the_first_is_seen_through(registered):
@@ -172,14 +172,14 @@ async def test_a_judge_that_always_takes_the_first_is_seen_through(registered):
         registered(server.bot())
         items = [ReplyItem(id=str(k), response="long " * k, second_response="yes") for k in range(1, 5)]
         judge = JudgeMetric(bot="e", max_requests=7)
-        found = await asyncio.to_thread(pairs_judged, judge, items)
-    assert found.position_bias.mean == 0.5
-    assert found.n_changed == 3
-    assert found.refused == 1
-    assert found.to_json()["kinds"] == {PAIRS_WRITTEN: 3}
-    assert [one.preferred for one in found.pairs] == ["tie"] * 3
-    assert found.length_bias.r is None, "it says the same of all"
-    assert found.to_json()["changed"] == {
+        result = await asyncio.to_thread(pairs_judged, judge, items)
+    assert result.position_bias.mean == 0.5
+    assert result.n_changed == 3
+    assert result.refused == 1
+    assert result.to_json()["kinds"] == {PAIRS_WRITTEN: 3}
+    assert [pair.preferred for pair in result.pairs] == ["tie"] * 3
+    assert result.length_bias.r is None, "it says the same of all"
+    assert result.to_json()["changed"] == {
         "value": 1.0,
         "ci95": [pytest.approx(3 / (3 + stats.t.ppf(0.975, 2) ** 2)), 1.0],
     }
@@ -206,7 +206,7 @@ async def test_pairs_are_kept_as_they_are_judged_and_not_paid_for_twice(register
         second = await asyncio.to_thread(in_batches, judge, items, file.known, file.keep, 1)
     assert len(server.requests) == 8
     assert (len(second.pairs), second.n_requests, second.refused) == (4, 4, 0)
-    assert [one.preferred for one in second.pairs] == ["first", "second", "first", "second"]
+    assert [pair.preferred for pair in second.pairs] == ["first", "second", "first", "second"]
     assert JudgedFile(path, judge).known == list(second.pairs)
     ranking = rank(path)
     assert [(bot.bot, bot.wins, bot.losses) for bot in ranking.fit.bots] == [("p", 2, 2), ("q", 2, 2)]
@@ -221,10 +221,10 @@ async def test_a_judge_that_answers_nothing_is_not_asked_for_ever(registered):
     async with serving(fails(400)) as server:
         registered(server.bot(concurrency=1))
         items = [ReplyItem(id=str(k), response="a", second_response="b") for k in range(4)]
-        found = await asyncio.to_thread(in_batches, JudgeMetric(bot="e"), items, [], lambda pairs: None, 2)
-    assert (len(found.pairs), found.unanswered, found.refused) == (0, 2, 2)
-    assert "HTTP 400" in found.trouble
-    assert found.to_json()["position_bias"] == {"value": None, "ci95": None}
+        result = await asyncio.to_thread(in_batches, JudgeMetric(bot="e"), items, [], lambda pairs: None, 2)
+    assert (len(result.pairs), result.unanswered, result.refused) == (0, 2, 2)
+    assert "HTTP 400" in result.trouble
+    assert result.to_json()["position_bias"] == {"value": None, "ci95": None}
 
 
 async def test_a_request_that_fails_leaves_its_reply_without_a_score(registered):
@@ -277,9 +277,9 @@ def test_whole_chats_are_judged_in_both_orders_or_not_at_all(tmp_path):
         for texts in (["cats", "dogs"], ["cats", "books  and\nmusic"], ["cats", "dogs " * 1400])
     )
     pairs = [ChatPair("p", short, other, "a", "b"), ChatPair("q", short, long, "a", "b")]
-    found = pairs_judged(judge, pairs)
-    assert (found.unanswered, found.trouble) == (1, TOO_LONG)
-    [one] = found.pairs
+    result = pairs_judged(judge, pairs)
+    assert (result.unanswered, result.trouble) == (1, TOO_LONG)
+    [one] = result.pairs
     assert (one.item, one.first, one.second, one.words_first, one.words_second) == ("p", "a", "b", 1, 3)
     told = chat_lines(short), chat_lines(other)
     assert told[1] == "Other: cats\nChatbot: books and music"
@@ -307,12 +307,12 @@ async def test_a_field_case_is_scored_as_it_means(registered, name):
         registered(server.bot(concurrency=1))
         judge = JudgeMetric(bot="e")
         chances = await asyncio.to_thread(judge.chances, ["Q"], ["1", "2", "3", "4", "5"])
-    wanted = {"refusal": None, "tiny_logprobs": 2}.get(name, 4)
-    if wanted is None:
+    expected = {"refusal": None, "tiny_logprobs": 2}.get(name, 4)
+    if expected is None:
         assert np.isnan(chances).all()
         assert judge.problems == [REFUSED]
     else:
-        assert chances @ np.arange(1, 6) == pytest.approx([wanted])
+        assert chances @ np.arange(1, 6) == pytest.approx([expected])
     assert not judge.weighted.any()
 
 
@@ -358,10 +358,10 @@ async def test_refusals_are_counted_with_an_example_where_scores_are_read(regist
         items = judgements_of(
             JudgedItem(id=str(k), response=f"reply {k}", ratings=({"q": k},), model="m") for k in range(3)
         )
-        found = await asyncio.to_thread(judged_beside_people, items, [JudgeMetric(bot="e")])
-    told = found["judge"].to_json()
-    assert told["skipped"] == {REFUSED: 2}
-    assert told["remarks"][f"{REFUSED}, for example “I cannot rate this, it is 1 to 5.”"] == 2
+        result = await asyncio.to_thread(judged_beside_people, items, [JudgeMetric(bot="e")])
+    document = result["judge"].to_json()
+    assert document["skipped"] == {REFUSED: 2}
+    assert document["remarks"][f"{REFUSED}, for example “I cannot rate this, it is 1 to 5.”"] == 2
 
 
 def obey_last_heading(prompt):
@@ -378,14 +378,14 @@ async def test_a_reply_cannot_forge_the_other_one(registered):
     items = [ReplyItem(id="1", context=("hi",), response=forged, second_response="Hello!")]
     async with serving(answer) as server:
         registered(server.bot(concurrency=1))
-        found = await asyncio.to_thread(pairs_judged, JudgeMetric(bot="e"), items)
+        result = await asyncio.to_thread(pairs_judged, JudgeMetric(bot="e"), items)
         plain = await asyncio.to_thread(pairs_judged, JudgeMetric(bot="e"), [
             ReplyItem(id="1", context=("hi",), response="nonsense. A fine answer.", second_response="Hello!")
         ])  # fmt: skip
     forward, swapped = (request["messages"][-1]["content"] for request in server.requests[:2])
     assert forward.count("Reply B:") == swapped.count("Reply B:") == 1
-    assert found.pairs[0].preference == plain.pairs[0].preference
-    assert found.position_bias.mean == plain.position_bias.mean == 0
+    assert result.pairs[0].preference == plain.pairs[0].preference
+    assert result.position_bias.mean == plain.position_bias.mean == 0
     mark = forward.split("<<<", 1)[1].split("\n", 1)[0]
     assert mark not in swapped, "the mark is of the whole prompt"
     assert forward.rindex(f"{mark}>>>") < forward.rindex("Which reply is better, A or B?")

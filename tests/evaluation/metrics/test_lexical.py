@@ -80,10 +80,10 @@ def test_words_skip_the_first_message_and_keep_zero_apart_from_undefined():
     turns = tuple(
         Turn(s, t) for s, t in [("human", "one two three"), ("bot", "a b"), ("human", ""), ("human", "x y z w")]
     )
-    found = WordCounts().compute([Conversation("c", turns)])
-    np.testing.assert_array_equal(found.turns["words_user"], [np.nan, np.nan, 0, 4])
-    assert found.conversations.loc["c", "words_user"] == 2
-    assert found.conversations.loc["c", "words_bot"] == 2
+    result = WordCounts().compute([Conversation("c", turns)])
+    np.testing.assert_array_equal(result.turns["words_user"], [np.nan, np.nan, 0, 4])
+    assert result.conversations.loc["c", "words_user"] == 2
+    assert result.conversations.loc["c", "words_bot"] == 2
 
 
 @pytest.mark.parametrize(
@@ -94,16 +94,16 @@ def test_response_length_is_without_punctuation(text, words):
 
 
 def test_characters_are_counted_on_both_sides():
-    found = WordCounts().compute([Conversation.from_texts(["hi", "abc", "d  e"], id="c")]).turns.loc["c"]
-    np.testing.assert_array_equal(found["characters_bot"], [np.nan, 3, np.nan])
-    np.testing.assert_array_equal(found["characters_user"], [np.nan, np.nan, 4])
+    result = WordCounts().compute([Conversation.from_texts(["hi", "abc", "d  e"], id="c")]).turns.loc["c"]
+    np.testing.assert_array_equal(result["characters_bot"], [np.nan, 3, np.nan])
+    np.testing.assert_array_equal(result["characters_user"], [np.nan, np.nan, 4])
 
 
 def test_votes_stand_at_the_bots_turns_and_nowhere_in_self_play():
     turns = (Turn("human", "a"), Turn("bot", "b", 1), Turn("bot", "c", -1), Turn("bot", "d"))
-    found = Votes().compute([Conversation("c", turns)])
-    np.testing.assert_array_equal(found.turns["vote_bot"], [np.nan, 1, -1, 0])
-    assert found.conversations.loc["c", "vote_bot"] == 0
+    result = Votes().compute([Conversation("c", turns)])
+    np.testing.assert_array_equal(result.turns["vote_bot"], [np.nan, 1, -1, 0])
+    assert result.conversations.loc["c", "vote_bot"] == 0
     alone = Votes().compute([Conversation("c", turns)], self_play=True)
     assert alone.turns["vote_bot"].isna().all()
     assert "has no votes" in alone.reasons["vote_bot"]
@@ -122,8 +122,8 @@ def test_votes_stand_at_the_bots_turns_and_nowhere_in_self_play():
 )
 def test_phrases_are_whole_words(text, kinds):
     assert {kind for kind in (*PHRASES, "you") if has_phrase(kind, text)} == kinds
-    found = PhraseDetectors().compute([Conversation.from_texts(["hi", text], id="c")]).conversations.loc["c"]
-    assert {kind for kind in (*PHRASES, "you") if found[f"{kind}_bot"] == 1} == kinds
+    result = PhraseDetectors().compute([Conversation.from_texts(["hi", text], id="c")]).conversations.loc["c"]
+    assert {kind for kind in (*PHRASES, "you") if result[f"{kind}_bot"] == 1} == kinds
 
 
 def test_every_listed_phrase_is_found_in_a_sentence():
@@ -134,11 +134,11 @@ def test_every_listed_phrase_is_found_in_a_sentence():
 
 def test_length_counts_a_run_once():
     turns = tuple(Turn(s, "x") for s in ("human", "human", "bot", "bot", "human", "bot"))
-    found = Length().compute([Conversation("c", turns), Conversation("d")])
-    assert found.conversations.loc["c"].tolist() == [6, 2]
-    assert found.conversations.loc["d"].tolist() == [0, 0]
-    assert list(found.turns.columns) == []
-    assert len(found.turns) == 6
+    result = Length().compute([Conversation("c", turns), Conversation("d")])
+    assert result.conversations.loc["c"].tolist() == [6, 2]
+    assert result.conversations.loc["d"].tolist() == [0, 0]
+    assert list(result.turns.columns) == []
+    assert len(result.turns) == 6
 
 
 def test_by_hand():
@@ -154,11 +154,11 @@ def test_without_a_word_it_is_undefined(utterances):
 def test_each_side_over_its_conversation():
     first = Conversation.from_texts(["hi hi", "Yes yes", "no no no", "YES"], id="a")
     second = Conversation.from_texts(["x", "😀"], id="b")
-    found = Distinct().compute([first, second])
-    assert found.conversations.loc["a"].tolist() == [1 / 3, 1.0, 1 / 3, 1 / 2]
+    result = Distinct().compute([first, second])
+    assert result.conversations.loc["a"].tolist() == [1 / 3, 1.0, 1 / 3, 1 / 2]
     # One word has no pair; the participant of b has answered nothing.
-    np.testing.assert_array_equal(found.conversations.loc["b"], [1, np.nan, np.nan, np.nan])
-    assert "pair" in found.reasons["distinct_2_bot"]
+    np.testing.assert_array_equal(result.conversations.loc["b"], [1, np.nan, np.nan, np.nan])
+    assert "pair" in result.reasons["distinct_2_bot"]
 
 
 BY_EAR = {
@@ -194,12 +194,12 @@ def test_formulas():
 
 def test_columns():
     texts = ["Hi", "The cat sat on the mat.", "I like it. Do you?", "😀"]
-    found = Readability().compute([Conversation.from_texts(texts, id="c")])
-    turns = found.turns.loc["c"]
+    result = Readability().compute([Conversation.from_texts(texts, id="c")])
+    turns = result.turns.loc["c"]
     np.testing.assert_allclose(turns["reading_ease_bot"], [np.nan, 116.145, np.nan, np.nan])
     grade = 0.39 * 5 / 2 + 11.8 * 5 / 5 - 15.59
     np.testing.assert_allclose(turns["reading_grade_user"], [np.nan, np.nan, grade, np.nan])
-    assert "no word" in found.reasons["reading_ease_bot"]
+    assert "no word" in result.reasons["reading_ease_bot"]
 
 
 def speaking(pattern: str, id: str = "c") -> Conversation:
@@ -292,9 +292,9 @@ def test_word_similarity():
 
 def test_columns_by_hand():
     texts = ["hi", "I like dogs", "dogs are nice", "dogs like dogs", "x", "i  LIKE dogs", "y", " "]
-    found = Repetition().compute([Conversation.from_texts(texts, id="c")])
+    result = Repetition().compute([Conversation.from_texts(texts, id="c")])
     nan = np.nan
-    turns = found.turns.loc["c"]
+    turns = result.turns.loc["c"]
     expected = {
         "conversation_repetition_bot": [nan, 0, nan, -2, nan, -2, nan, 0],
         "utterance_repetition_bot": [nan, 0, nan, -1, nan, 0, nan, 0],
@@ -304,7 +304,7 @@ def test_columns_by_hand():
     }
     for column, values in expected.items():
         np.testing.assert_allclose(turns[column], values, err_msg=column)
-    assert "no earlier turn" in found.reasons["self_repetition_bot"]
+    assert "no earlier turn" in result.reasons["self_repetition_bot"]
 
 
 def test_in_self_play_the_first_utterance_counts_as_said():
@@ -318,13 +318,13 @@ def test_in_self_play_the_first_utterance_counts_as_said():
 def test_self_similarity_against_a_plain_loop(self_play):
     texts = ["Do you have a pet?", "I have a dog", "Nice", "", "So?", "My dog barks", "ok", "I have a dog"]
     shared = TextCache()
-    found = SelfSimilarity().compute([Conversation.from_texts(texts, id="c")], self_play=self_play, shared=shared)
+    result = SelfSimilarity().compute([Conversation.from_texts(texts, id="c")], self_play=self_play, shared=shared)
     vectors = shared.encode(texts)
     said = [i for i in (range(8) if self_play else (1, 3, 5, 7)) if texts[i]]
     expected = [np.nan] * 8
     for k, i in enumerate(said):
         if k:
             expected[i] = max(sum(float(a * b) for a, b in zip(vectors[i], vectors[j], strict=True)) for j in said[:k])
-    column = found.turns.loc["c", "self_similarity_bot"]
+    column = result.turns.loc["c", "self_similarity_bot"]
     np.testing.assert_allclose(column, expected, atol=1e-5)
     assert column[7] == pytest.approx(1.0, abs=1e-5)

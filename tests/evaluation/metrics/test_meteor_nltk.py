@@ -33,8 +33,8 @@ def by_hand(matches, chunks, n_response, n_reference):
     ],
 )
 def test_the_score_is_the_formulas(response, reference, matches, chunks):
-    wanted = by_hand(matches, chunks, len(response.split()), len(reference.split()))
-    assert meteor(response, reference) == pytest.approx(wanted)
+    expected = by_hand(matches, chunks, len(response.split()), len(reference.split()))
+    assert meteor(response, reference) == pytest.approx(expected)
 
 
 def test_nothing_in_common_is_0_and_a_missing_reference_undefined():
@@ -46,11 +46,11 @@ def test_words_find_their_base_forms_by_wordnets_rules(tmp_path):
     path = tmp_path / "synonyms.tsv.gz"
     path.write_bytes(gzip.compress(b"buy\tpurchase\nbox\tcase\ncity\ttown\n"))
     words = ShippedWordNet(path)
-    found = {
+    results = {
         word: [lemma.name() for synset in words.synsets(word) for lemma in synset.lemmas()]
         for word in ("buying", "boxes", "cities", "dog")
     }
-    assert found == {"buying": ["buy", "purchase"], "boxes": ["box", "case"], "cities": ["city", "town"], "dog": []}
+    assert results == {"buying": ["buy", "purchase"], "boxes": ["box", "case"], "cities": ["city", "town"], "dog": []}
 
 
 def test_it_needs_no_java_and_its_identity_names_the_synonyms(monkeypatch):

@@ -27,7 +27,7 @@ def test_bart_score_is_the_mean_log_likelihood_per_token(tmp_path):
     import transformers as tf
 
     folder = save_model(tmp_path, "bart", width=16, n_layers=1)
-    found = BartScore(model=str(folder)).scored(REPLIES, TextCache())
+    result = BartScore(model=str(folder)).scored(REPLIES, TextCache())
     tokenizer = tf.AutoTokenizer.from_pretrained(folder)
     model = tf.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
 
@@ -42,8 +42,8 @@ def test_bart_score_is_the_mean_log_likelihood_per_token(tmp_path):
         "precision": (reference, response),
         "recall": (response, reference),
     }.items():
-        assert found[f"bart_score_{kind}"][0] == pytest.approx(alone(*pair), abs=1e-4)
-        assert math.isnan(found[f"bart_score_{kind}"][1])
+        assert result[f"bart_score_{kind}"][0] == pytest.approx(alone(*pair), abs=1e-4)
+        assert math.isnan(result[f"bart_score_{kind}"][1])
 
 
 def test_bart_score_reads_the_newest_of_a_context_that_is_too_long(tmp_path):
@@ -68,12 +68,12 @@ def test_bleurt_is_the_checkpoints_single_output(tmp_path):
     model.save_pretrained(tmp_path / "one")
     tokenizer = tf.AutoTokenizer.from_pretrained(three)
     tokenizer.save_pretrained(tmp_path / "one")
-    found = Bleurt(model=str(tmp_path / "one")).scored(REPLIES, TextCache())["bleurt"]
+    bleurt = Bleurt(model=str(tmp_path / "one")).scored(REPLIES, TextCache())["bleurt"]
     with torch.no_grad():
         given = tokenizer(REPLIES[0].reference, REPLIES[0].response, return_tensors="pt")
-        wanted = float(model(**given).logits[0, 0])
-    assert found[0] == pytest.approx(wanted, abs=1e-5)
-    assert np.isnan(found[1])
+        expected = float(model(**given).logits[0, 0])
+    assert bleurt[0] == pytest.approx(expected, abs=1e-5)
+    assert np.isnan(bleurt[1])
 
 
 E1, E2, HALF = [1.0, 0.0], [0.0, 1.0], [math.sqrt(0.5), math.sqrt(0.5)]
@@ -115,9 +115,9 @@ def test_embedding_match_is_0_by_definition_where_a_side_has_no_known_word_and_c
         JudgedItem(id=str(k), response=text, reference="I like cats", ratings=[{"good": k}], scale=[0, 3])
         for k, text in enumerate(said)
     ]
-    told = judge(judgements_of(items), [metric])["embedding_match"].to_json()
-    assert told["n"] == 4
-    assert told["remarks"] == {NO_WORD: 2}
+    document = judge(judgements_of(items), [metric])["embedding_match"].to_json()
+    assert document["n"] == 4
+    assert document["remarks"] == {NO_WORD: 2}
 
 
 def test_embedding_match_by_a_file_of_vectors_is_the_formula(tmp_path):
@@ -127,16 +127,16 @@ def test_embedding_match_by_a_file_of_vectors_is_the_formula(tmp_path):
     (tmp_path / "glove.txt").write_text("".join(rows))
     metric = EmbeddingMatch(name="glove", title="GloVe", path=str(tmp_path / "glove.txt"))
     assert metric.unavailable_reason() is None
-    found = metric.scored([ReplyInContext((), "good bad unheard", "day")], TextCache())
+    result = metric.scored([ReplyInContext((), "good bad unheard", "day")], TextCache())
     x, y = np.array([words["good"], words["bad"]]), np.array(words["day"])
 
     def cosine(a, b):
         return a @ b / np.linalg.norm(a) / np.linalg.norm(b)
 
-    assert found["glove_average"][0] == pytest.approx(cosine(x.mean(axis=0), y))
-    assert found["glove_extrema"][0] == pytest.approx(cosine(np.array([-4, 1, 1]), y))
+    assert result["glove_average"][0] == pytest.approx(cosine(x.mean(axis=0), y))
+    assert result["glove_extrema"][0] == pytest.approx(cosine(np.array([-4, 1, 1]), y))
     each = [cosine(row, y) for row in x]
-    assert found["glove_greedy"][0] == pytest.approx((np.mean(each) + max(each)) / 2)
+    assert result["glove_greedy"][0] == pytest.approx((np.mean(each) + max(each)) / 2)
     assert "no file" in EmbeddingMatch(path=str(tmp_path / "none.txt")).unavailable_reason()
 
 
@@ -160,9 +160,9 @@ def test_bert_score_gives_roberta_its_first_word_as_any_other(tmp_path):
 
     metric = BertScore(model=str(tmp_path))
     metric._vectors.load("AutoModel").model.register_forward_pre_hook(recorded, with_kwargs=True)
-    found = metric.scored([ReplyInContext((), "a b", "a b")], TextCache())
+    result = metric.scored([ReplyInContext((), "a b", "a b")], TextCache())
     assert asked == [[[0, 8, 9, 2]]]
-    assert found["bert_score_f"][0] == pytest.approx(1, abs=1e-5)
+    assert result["bert_score_f"][0] == pytest.approx(1, abs=1e-5)
 
 
 @pytest.mark.parametrize("layer", [0, 1])
@@ -175,7 +175,7 @@ def test_embedding_match_by_an_encoder_is_the_formula_over_its_tokens(tmp_path, 
     said = ["hello how are you", "tell me more about your day"]
     metric = EmbeddingMatch("own", encoder=str(folder), layer=layer)
     assert metric.unavailable_reason() is None
-    found = metric.scored([ReplyInContext((), *said)], TextCache())
+    result = metric.scored([ReplyInContext((), *said)], TextCache())
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder).eval()
     with torch.no_grad():
@@ -194,9 +194,9 @@ def test_embedding_match_by_an_encoder_is_the_formula_over_its_tokens(tmp_path, 
 
     cosines = np.array([[cosine(a, b) for b in y] for a in x])
     greedy = (cosines.max(axis=1).mean() + cosines.max(axis=0).mean()) / 2
-    wanted = [cosine(x.mean(axis=0), y.mean(axis=0)), cosine(extreme(x), extreme(y)), greedy]
+    expected = [cosine(x.mean(axis=0), y.mean(axis=0)), cosine(extreme(x), extreme(y)), greedy]
     names = ["own_average", "own_extrema", "own_greedy"]
-    assert [found[name][0] for name in names] == pytest.approx(wanted, abs=1e-5)
+    assert [result[name][0] for name in names] == pytest.approx(expected, abs=1e-5)
 
 
 def test_embedding_match_names_vectors_or_an_encoder_and_its_identity_holds_which(tmp_path):
@@ -242,23 +242,23 @@ def alone(folder, context, reply):
     else:
         lines = "".join(f"{line}\n" for line in context)
         told = [1, *tokenizer(lines, add_special_tokens=False)["input_ids"]]
-    said = tokenizer(reply, add_special_tokens=False)["input_ids"]
+    input_ids = tokenizer(reply, add_special_tokens=False)["input_ids"]
     with torch.no_grad():
-        logits = model(torch.tensor([told + said])).logits[0].double()
-    chosen = torch.log_softmax(logits, dim=-1)[range(len(told) - 1, len(told) + len(said) - 1), said]
-    return float(chosen.sum()), len(said)
+        logits = model(torch.tensor([told + input_ids])).logits[0].double()
+    chosen = torch.log_softmax(logits, dim=-1)[range(len(told) - 1, len(told) + len(input_ids) - 1), input_ids]
+    return float(chosen.sum()), len(input_ids)
 
 
 def test_shared_contexts_and_padding_change_nothing(folder):
     metric = ReplyPmi(model=str(folder))
-    found = metric.scored([*CONTINUED, CONTINUED[0], CONTINUED[0]._replace(context=())], TextCache())
+    result = metric.scored([*CONTINUED, CONTINUED[0], CONTINUED[0]._replace(context=())], TextCache())
     for k, reply in enumerate(CONTINUED):
         given, n = alone(folder, reply.context, reply.response)
         unconditional, _ = alone(folder, (), reply.response)
-        assert found["reply_pmi_bot"][k] == pytest.approx((given - unconditional) / n, abs=1e-4)
-        assert found["reply_pmi_given_bot"][k] == pytest.approx(given / n, abs=1e-4)
-    assert found["reply_pmi_bot"][4] == found["reply_pmi_bot"][0]
-    assert math.isnan(found["reply_pmi_bot"][5])  # nothing was said before
+        assert result["reply_pmi_bot"][k] == pytest.approx((given - unconditional) / n, abs=1e-4)
+        assert result["reply_pmi_given_bot"][k] == pytest.approx(given / n, abs=1e-4)
+    assert result["reply_pmi_bot"][4] == result["reply_pmi_bot"][0]
+    assert math.isnan(result["reply_pmi_bot"][5])  # nothing was said before
 
 
 def test_speakers_a_and_b_are_read_as_one_text(folder):
@@ -267,15 +267,15 @@ def test_speakers_a_and_b_are_read_as_one_text(folder):
 
     tokenizer = tf.AutoTokenizer.from_pretrained(folder)
     model = tf.AutoModelForCausalLM.from_pretrained(folder).eval()
-    found = ReplyPmiDialogue(model=str(folder)).scored(
+    result = ReplyPmiDialogue(model=str(folder)).scored(
         [reply._replace(context=(*reply.context[:-1], "so\n " + reply.context[-1])) for reply in CONTINUED], TextCache()
     )
 
     def log_p(before, reply):
-        told, said = tokenizer(before)["input_ids"], tokenizer(f" {reply}", add_special_tokens=False)["input_ids"]
+        input_ids, said = tokenizer(before)["input_ids"], tokenizer(f" {reply}", add_special_tokens=False)["input_ids"]
         with torch.no_grad():
-            logits = model(torch.tensor([told + said])).logits[0].double()
-        chosen = torch.log_softmax(logits, dim=-1)[range(len(told) - 1, len(told) + len(said) - 1), said]
+            logits = model(torch.tensor([input_ids + said])).logits[0].double()
+        chosen = torch.log_softmax(logits, dim=-1)[range(len(input_ids) - 1, len(input_ids) + len(said) - 1), said]
         return float(chosen.sum()) / len(said)
 
     for k, reply in enumerate(CONTINUED):
@@ -284,8 +284,10 @@ def test_speakers_a_and_b_are_read_as_one_text(folder):
         before = "".join(
             f"{who}: {line}\n" for who, line in reversed(list(zip(speakers, reversed(lines), strict=False)))
         )
-        assert found["reply_pmi_dialogue_given_bot"][k] == pytest.approx(log_p(f"{before}A:", reply.response), abs=1e-4)
-        assert found["reply_pmi_dialogue_bot"][k] == pytest.approx(
+        assert result["reply_pmi_dialogue_given_bot"][k] == pytest.approx(
+            log_p(f"{before}A:", reply.response), abs=1e-4
+        )
+        assert result["reply_pmi_dialogue_bot"][k] == pytest.approx(
             log_p(f"{before}A:", reply.response) - log_p("A:", reply.response), abs=1e-4
         )
 

@@ -55,33 +55,33 @@ def cosine(x, y):
 def test_bert_ruber_is_pones_score_the_encoders_cosine_and_the_lower_of_both(trainings):
     shared = TextCache()
     place = str(trainings / "by-bert")
-    found = item_scores(BertRuber("mine", checkpoint=place), REPLIES, shared)
-    assert next(iter(found)) == "mine_bot", "the main column needs no reference"
+    result = item_scores(BertRuber("mine", checkpoint=place), REPLIES, shared)
+    assert next(iter(result)) == "mine_bot", "the main column needs no reference"
     alone = Pone("alone", checkpoint=place).scored(REPLIES, shared)["alone_bot"]
-    np.testing.assert_allclose(found["mine_bot"], alone, atol=1e-6)
+    np.testing.assert_allclose(result["mine_bot"], alone, atol=1e-6)
     for k, reply in enumerate(REPLIES[:3]):
-        wanted = cosine(*shared.encode([reply.response, reply.reference]))
-        assert found["mine_referenced_bot"][k] == pytest.approx(wanted, abs=1e-5)
-    both = np.minimum(scaled(alone[:3]), scaled(found["mine_referenced_bot"][:3]))
-    np.testing.assert_allclose(found["mine_blend_bot"][:3], both, atol=1e-5)
-    assert np.isnan(found["mine_blend_bot"][3])
+        expected = cosine(*shared.encode([reply.response, reply.reference]))
+        assert result["mine_referenced_bot"][k] == pytest.approx(expected, abs=1e-5)
+    both = np.minimum(scaled(alone[:3]), scaled(result["mine_referenced_bot"][:3]))
+    np.testing.assert_allclose(result["mine_blend_bot"][:3], both, atol=1e-5)
+    assert np.isnan(result["mine_blend_bot"][3])
     higher = item_scores(BertRuber("mine", checkpoint=place, blend="max"), REPLIES, shared)
     assert np.nanmin(higher["mine_blend_bot"]) > 0
 
 
 def test_ruber_compares_the_greatest_and_smallest_values_of_word_vectors(trainings):
     metric = Ruber("mine", checkpoint=str(trainings / "by-words"))
-    found = item_scores(metric, [*REPLIES, REPLIES[0]._replace(response="zxqv")], TextCache())
-    assert next(iter(found)) == "mine_blend_bot", "RUBER is both parts"
+    result = item_scores(metric, [*REPLIES, REPLIES[0]._replace(response="zxqv")], TextCache())
+    assert next(iter(result)) == "mine_blend_bot", "RUBER is both parts"
 
     def pooled(text):
         words = np.stack([word_vectors().lookup(word) for word in text])
         return np.concatenate([words.max(axis=0), words.min(axis=0)])
 
-    wanted = cosine(pooled(["yes", "i", "love", "the", "sea"]), pooled(["i", "swim", "there", "every", "summer"]))
-    assert found["mine_referenced_bot"][0] == pytest.approx(wanted, abs=1e-5)
-    assert found["mine_referenced_bot"][4] == 0
-    assert metric.remarks(found) == {NO_WORD: 1}
+    expected = cosine(pooled(["yes", "i", "love", "the", "sea"]), pooled(["i", "swim", "there", "every", "summer"]))
+    assert result["mine_referenced_bot"][0] == pytest.approx(expected, abs=1e-5)
+    assert result["mine_referenced_bot"][4] == 0
+    assert metric.remarks(result) == {NO_WORD: 1}
 
 
 def test_what_is_missing_is_counted_by_part(trainings):
@@ -96,18 +96,24 @@ def test_what_is_missing_is_counted_by_part(trainings):
         )
         for k, reply in enumerate([*REPLIES, REPLIES[0]._replace(response=" "), REPLIES[1]._replace(context=())])
     ]
-    told = judge(judgements_of(items), [metric])["mine"].to_json()
-    assert told["n"] == 4
-    assert told["skipped"] == {BLANK: 1, NO_CONTEXT: 1}
-    blend = told["columns"]["mine_blend_bot"]
+    document = judge(judgements_of(items), [metric])["mine"].to_json()
+    assert document["n"] == 4
+    assert document["skipped"] == {BLANK: 1, NO_CONTEXT: 1}
+    blend = document["columns"]["mine_blend_bot"]
     assert blend["n"] == 3
     assert blend["skipped"] == {NO_REFERENCE: 1, BLANK: 1, NO_CONTEXT: 1}
 
 
 def test_a_notebook_judges_by_it(trainings, tmp_path, monkeypatch):
     items = [
-        {"id": k, "context": CONTEXT, "response": one.response, "reference": one.reference, "ratings": [{"good": k}]}
-        for k, one in enumerate(REPLIES)
+        {
+            "id": k,
+            "context": CONTEXT,
+            "response": reply.response,
+            "reference": reply.reference,
+            "ratings": [{"good": k}],
+        }
+        for k, reply in enumerate(REPLIES)
     ]  # fmt: skip
     with gzip.open(tmp_path / "judged_replies.jsonl.gz", "wt") as file:
         file.write("\n".join(map(json.dumps, items)))
@@ -117,8 +123,8 @@ def test_a_notebook_judges_by_it(trainings, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     notebook: dict = {}
     exec("\n".join(cells), notebook)
-    found = eval(last, notebook)
-    assert {name: one["n"] for name, one in found.items()} == {
+    result = eval(last, notebook)
+    assert {name: one["n"] for name, one in result.items()} == {
         "ours_bot": 4,
         "ours_referenced_bot": 3,
         "ours_blend_bot": 3,
@@ -174,9 +180,9 @@ def test_bleu_counts_clipped_runs_and_punishes_short_replies():
     said = ["the", "the", "cat", "sat"]
     # 1: the ×2, cat, sat: 4 of 4; 2: "the cat", "cat sat": 2 of 3; 3: "the cat sat": 1 of 2; 4: 0 of 1.
     brevity = np.exp(1 - 7 / 4)
-    found = sentence_bleu(said, REFERENCE.split())
-    assert found[:3] == pytest.approx([brevity, (2 / 3) ** 0.5 * brevity, (2 / 3 / 2) ** (1 / 3) * brevity], rel=1e-6)
-    assert 0 < found[3] < 1e-3  # never exactly 0
+    result = sentence_bleu(said, REFERENCE.split())
+    assert result[:3] == pytest.approx([brevity, (2 / 3) ** 0.5 * brevity, (2 / 3 / 2) ** (1 / 3) * brevity], rel=1e-6)
+    assert 0 < result[3] < 1e-3  # never exactly 0
 
 
 def test_a_reply_too_short_for_four_words_outranks_a_long_one_without_a_match():
@@ -189,48 +195,48 @@ def test_a_reply_too_short_for_four_words_outranks_a_long_one_without_a_match():
     "said", ["the cat sat on a mat", "The cat sat on the mat today", "today the cat sat on the mat and slept"]
 )
 def test_bleu_is_nltks_where_every_order_matches(said):
-    wanted = nltk_bleu([REFERENCE.split()], said.split())
-    assert sentence_bleu(said.split(), REFERENCE.split())[3] == pytest.approx(wanted, abs=1e-6)
+    expected = nltk_bleu([REFERENCE.split()], said.split())
+    assert sentence_bleu(said.split(), REFERENCE.split())[3] == pytest.approx(expected, abs=1e-6)
 
 
 def test_bleu_clips_by_the_most_of_several_references_and_takes_the_length_of_the_nearest():
     said = ["a", "a", "b", "c"]
     one, other = ["a", "b"], ["a", "a", "c", "x", "y", "z"]
     # 1: a ×2 and c of the other, b of the one: 4 of 4; 2: "a a" and "a b" of 3; both lengths are 2 off: the shorter
-    found = sentence_bleu(said, one, other)
-    assert found[:2] == pytest.approx([1, (2 / 3) ** 0.5], rel=1e-6)
-    assert found[1] > max(sentence_bleu(said, one)[1], sentence_bleu(said, other)[1])
-    assert sentence_bleu(said, other, one) == found
+    result = sentence_bleu(said, one, other)
+    assert result[:2] == pytest.approx([1, (2 / 3) ** 0.5], rel=1e-6)
+    assert result[1] > max(sentence_bleu(said, one)[1], sentence_bleu(said, other)[1])
+    assert sentence_bleu(said, other, one) == result
     longer = sentence_bleu(said, ["a"] * 5, ["a"])  # 5 is nearer to 4 than 1
     assert longer[0] == pytest.approx(2 / 4 * np.exp(1 - 5 / 4))
     bleu = metric_get("bleu")
     replies = [ReplyInContext((), " ".join(said), " ".join(ref)) for ref in (one, other)]
-    assert bleu.together(replies)["bleu_2"] == found[1]
+    assert bleu.together(replies)["bleu_2"] == result[1]
 
 
 def test_rouge_l_weighs_recall():
     # common: the cat sat mat, of 5 said and 7 wanted
     precision, recall = 4 / 5, 4 / 7
-    wanted = (1 + 1.44) * precision * recall / (recall + 1.44 * precision)
-    assert rouge_l(["the", "cat", "sat", "mat", "cat"], REFERENCE.split()) == pytest.approx(wanted)
+    expected = (1 + 1.44) * precision * recall / (recall + 1.44 * precision)
+    assert rouge_l(["the", "cat", "sat", "mat", "cat"], REFERENCE.split()) == pytest.approx(expected)
     assert rouge_l(["dog"], REFERENCE.split()) == 0
 
 
 def test_rouge_l_takes_the_best_precision_and_the_best_recall_of_different_references():
     response = ["a", "b", "c", "d"]
     long, short = (["a", "b", "c", "x", "y", "z"], ["a", "b"])  # P = 3/4, R = 3/6; and P = 2/4, R = 2/2
-    wanted = (1 + 1.44) * 0.75 * 1 / (1 + 1.44 * 0.75)
-    assert rouge_l(response, long, short) == pytest.approx(wanted)
-    assert wanted > max(rouge_l(response, long), rouge_l(response, short))
+    expected = (1 + 1.44) * 0.75 * 1 / (1 + 1.44 * 0.75)
+    assert rouge_l(response, long, short) == pytest.approx(expected)
+    assert expected > max(rouge_l(response, long), rouge_l(response, short))
     assert rouge_l(["dog"], long, short) == 0
 
 
 def test_rouge_by_its_package():
     reply = ReplyInContext((), "The cat, sat.", REFERENCE)
-    found = metric_get("rouge").scored([reply, reply._replace(reference=None)], TextCache())
-    assert found["rouge_1"][0] == pytest.approx(2 * 1 * (3 / 7) / (1 + 3 / 7))
-    assert found["rouge_2"][0] == pytest.approx(2 * 1 * (2 / 6) / (1 + 2 / 6))
-    assert np.isnan(found["rouge_1"][1])
+    result = metric_get("rouge").scored([reply, reply._replace(reference=None)], TextCache())
+    assert result["rouge_1"][0] == pytest.approx(2 * 1 * (3 / 7) / (1 + 3 / 7))
+    assert result["rouge_2"][0] == pytest.approx(2 * 1 * (2 / 6) / (1 + 2 / 6))
+    assert np.isnan(result["rouge_1"][1])
 
 
 PROGRAM = """#!/usr/bin/env python3
@@ -264,13 +270,13 @@ def replies(*pairs):
 
 
 def test_each_reply_gets_its_own_score_and_odd_texts_keep_to_one_line(program):
-    found = program.score(replies(("ab", "abcd"), ("a\n||| b", "abcd")), TextCache())
-    assert found["meteor"].tolist() == [2 / 4, 3 / 4]
+    result = program.score(replies(("ab", "abcd"), ("a\n||| b", "abcd")), TextCache())
+    assert result["meteor"].tolist() == [2 / 4, 3 / 4]
 
 
 def test_a_program_that_ends_is_started_again(program):
-    found = program.score(replies(("ab", "abcd"), ("end", "abcdef")), TextCache())
-    assert found["meteor"].tolist() == [0.5, 0.5]
+    result = program.score(replies(("ab", "abcd"), ("end", "abcdef")), TextCache())
+    assert result["meteor"].tolist() == [0.5, 0.5]
 
 
 def test_without_it_says_what_would_help(monkeypatch):
@@ -282,9 +288,9 @@ def test_the_real_program_knows_equal_and_different_texts():
     metric = metric_get("meteor")
     if reason := metric.unavailable_reason():
         pytest.skip(reason)
-    found = metric.score(
+    meteor = metric.score(
         replies(("the cat sat on the mat", "the cat sat on the mat"), ("dogs ran", "we like tea")), TextCache()
     )["meteor"]
-    assert found[0] == pytest.approx(1.0)
-    assert found[1] < 0.1
-    assert np.isfinite(found).all()
+    assert meteor[0] == pytest.approx(1.0)
+    assert meteor[1] < 0.1
+    assert np.isfinite(meteor).all()

@@ -24,18 +24,18 @@ COLUMN = "semantic_similarity_user_bot"
 
 def test_is_the_cosine_of_the_encoders_vectors():
     texts = ["I have a cat", "Cats are lovely animals", "Yes", "What is its name?"]
-    found = SemanticSimilarity().compute([Conversation.from_texts(texts, id="c")])
+    result = SemanticSimilarity().compute([Conversation.from_texts(texts, id="c")])
     vectors = np.concatenate([sentence_encoder().encode([text]) for text in texts])
     expected = [vectors[0] @ vectors[1], vectors[2] @ vectors[3]]
-    np.testing.assert_allclose(found.turns[COLUMN].dropna(), expected, atol=1e-5)
-    assert found.conversations.loc["c", COLUMN] == pytest.approx(np.mean(expected), abs=1e-5)
+    np.testing.assert_allclose(result.turns[COLUMN].dropna(), expected, atol=1e-5)
+    assert result.conversations.loc["c", COLUMN] == pytest.approx(np.mean(expected), abs=1e-5)
 
 
 def test_a_blank_side_is_undefined_and_the_other_pair_is_not():
-    found = SemanticSimilarity().compute([Conversation.from_texts(["hi", " ", "so", "so"], id="c")])
-    assert np.isnan(found.turns.loc[("c", 1), COLUMN])
-    assert found.turns.loc[("c", 3), COLUMN] == pytest.approx(1.0, abs=1e-5)
-    assert "blank" in found.reasons[COLUMN]
+    result = SemanticSimilarity().compute([Conversation.from_texts(["hi", " ", "so", "so"], id="c")])
+    assert np.isnan(result.turns.loc[("c", 1), COLUMN])
+    assert result.turns.loc[("c", 3), COLUMN] == pytest.approx(1.0, abs=1e-5)
+    assert "blank" in result.reasons[COLUMN]
 
 
 class Turned:
@@ -58,24 +58,24 @@ def test_another_encoder_has_columns_of_its_own_and_sees_a_text_once():
     encoder, shared = Turned(), TextCache()
     metric = InferSentSimilarity(encoder=encoder)
     talk = Conversation.from_texts(["a", "bbb", "bbb", "a"], id="c")
-    found = metric.compute([talk], shared=shared).turns.loc["c"]
-    np.testing.assert_allclose(found["infersent_user_bot"].dropna(), [np.cos(2)] * 2)
-    np.testing.assert_allclose(found["infersent_bot_user"].dropna(), [1])
+    result = metric.compute([talk], shared=shared).turns.loc["c"]
+    np.testing.assert_allclose(result["infersent_user_bot"].dropna(), [np.cos(2)] * 2)
+    np.testing.assert_allclose(result["infersent_bot_user"].dropna(), [1])
     assert sorted(encoder.asked) == ["a", "bbb"]
 
 
 def test_real_vectors_find_the_related_reply():
     related = Conversation.from_texts(["My dog ran away", "Cats and dogs often do"], id="a")
     other = Conversation.from_texts(["My dog ran away", "The tax office opens Monday"], id="b")
-    found = WordCoherence().compute([related, other]).conversations
-    for column in found.columns:
-        assert found.loc["a", column] > found.loc["b", column], column
+    result = WordCoherence().compute([related, other]).conversations
+    for column in result.columns:
+        assert result.loc["a", column] > result.loc["b", column], column
 
 
 def test_without_a_known_word_it_is_undefined():
-    found = WordCoherence().compute([Conversation.from_texts(["hello", "😀 😀"], id="a")])
-    assert found.turns.isna().all().all()
-    assert "vector" in found.reasons["word_coherence_average_user_bot"]
+    result = WordCoherence().compute([Conversation.from_texts(["hello", "😀 😀"], id="a")])
+    assert result.turns.isna().all().all()
+    assert "vector" in result.reasons["word_coherence_average_user_bot"]
 
 
 def test_published_vectors_are_read_from_their_file(tmp_path):
@@ -84,9 +84,9 @@ def test_published_vectors_are_read_from_their_file(tmp_path):
     metric = FileWordCoherence(path=str(file), rows=2)
     assert metric.unavailable_reason() is None
     talk = [Conversation.from_texts(["cat Cat", "dog"], id="a")]
-    found = metric.compute(talk).conversations.loc["a"]
+    result = metric.compute(talk).conversations.loc["a"]
     # Of two rows "Cat" is none, and case is kept: cos((1, 0), (1, 1)).
-    np.testing.assert_allclose(found.to_numpy(), 1 / np.sqrt(2), atol=1e-6)
+    np.testing.assert_allclose(result.to_numpy(), 1 / np.sqrt(2), atol=1e-6)
     missing = FileWordCoherence(path=str(tmp_path / "none.bin"))
     assert "none.bin" in missing.unavailable_reason()
     assert missing.identity.key != metric.identity.key
@@ -132,19 +132,19 @@ def test_both_slots_count_and_of_several_patterns_the_one_that_leaves_least():
 def test_distances_are_those_of_the_formula():
     metric, shared = SemanticDistance(), FakeShared()
     replies = [ReplyInContext(("cab ace", "bad bead"), "bad dad"), ReplyInContext(("bad bead",), "Bad bead")]
-    found = item_scores(metric, replies, shared)
+    result = item_scores(metric, replies, shared)
 
     def cosine(one, other):
         a, b = shared.encode([one, other])
         return a @ b
 
-    first = {name: values[0] for name, values in found.items()}
+    first = {name: values[0] for name, values in result.items()}
     assert first["semantic_distance_last_bot"] == pytest.approx(1 - cosine("bad dad", "bad bead"))
     assert first["semantic_distance_two_bot"] == pytest.approx(1 - cosine("bad dad", "cab ace bad bead"))
     assert first["semantic_distance_second_bot"] == pytest.approx(1 - cosine("bad dad", "cab ace"))
     assert first["semantic_distance_history_bot"] == first["semantic_distance_two_bot"]
     assert first["semantic_distance_echo_bot"] == 0.5
-    second = {name: values[1] for name, values in found.items()}
+    second = {name: values[1] for name, values in result.items()}
     assert second["semantic_distance_last_bot"] == pytest.approx(0)
     assert np.isnan(second["semantic_distance_second_bot"])
     assert second["semantic_distance_echo_bot"] == 1
@@ -164,7 +164,7 @@ def test_another_encoder_gives_the_distances_and_stands_in_the_identity(tmp_path
     assert metric.unavailable_reason() is None
     assert metric.licence == "that of the chosen model"
     said = ["hello how are you", "i am fine"]
-    found = item_scores(metric, [ReplyInContext((said[0],), said[1])], TextCache())
+    result = item_scores(metric, [ReplyInContext((said[0],), said[1])], TextCache())
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder).eval()
     with torch.no_grad():
@@ -172,7 +172,7 @@ def test_another_encoder_gives_the_distances_and_stands_in_the_identity(tmp_path
             model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].numpy().mean(axis=0) for text in said
         )
     cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
-    assert found["own_last_bot"][0] == pytest.approx(1 - cosine, abs=1e-5)
+    assert result["own_last_bot"][0] == pytest.approx(1 - cosine, abs=1e-5)
     usual = SemanticDistance("own")
     assert metric.identity.key != usual.identity.key
     assert usual.identity.key == SemanticDistance("own", encoder=MINILM).identity.key
@@ -195,9 +195,9 @@ def test_no_text_is_encoded_twice_in_a_run(encoded_texts):
         name = "again"
 
     shared = TextCache()
-    found = conversations()
-    list(compute_batches(found, [SemanticSimilarity(), Again()], batch=2, shared=shared))
-    assert sorted(encoded_texts) == sorted({text for c in found for text in c.texts})
+    result = conversations()
+    list(compute_batches(result, [SemanticSimilarity(), Again()], batch=2, shared=shared))
+    assert sorted(encoded_texts) == sorted({text for c in result for text in c.texts})
 
 
 def test_unknown_and_unavailable_metrics_are_refused_before_anything_runs():

@@ -90,7 +90,7 @@ def plain_values(rows):
     """Compute every quantity of one conversation's rows by the sheet's formulas."""
     n = len(rows)
     tokenise = NLTKWordTokenizer().tokenize
-    found = {name: [] for name in ()}
+    results = {name: [] for name in ()}
     used = set()
     for t, (q, r, u) in enumerate(rows):
         last = t == n - 1
@@ -133,8 +133,8 @@ def plain_values(rows):
         }
         used |= content
         for name, value in row.items():
-            found.setdefault(name, []).append(value)
-    return found
+            results.setdefault(name, []).append(value)
+    return results
 
 
 def plain_whole(values):
@@ -151,13 +151,13 @@ def plain_whole(values):
 
 
 def talks(texts):
-    return [Conversation.from_texts(own, id=f"c{i}") for i, own in enumerate(texts)]
+    return [Conversation.from_texts(text, id=f"c{i}") for i, text in enumerate(texts)]
 
 
 @pytest.mark.parametrize(("texts", "self_play"), [(HUMAN, False), (SELF_PLAY, True)])
 def test_the_table_against_plain_python(texts, self_play):
     table = table_2019(talks(texts), self_play=self_play, feelings=Feelings(), vectors=Vectors())
-    expected = [plain_rows(own, self_play) for own in texts]
+    expected = [plain_rows(text, self_play) for text in texts]
     assert table["chat_id"].tolist() == [f"c{i}" for i, rows in enumerate(expected) for _ in rows]
     assert list(zip(table["message"], table["response"], strict=True)) == [
         (q, r) for rows in expected for q, r, _ in rows
@@ -205,14 +205,14 @@ def test_votes_and_runs_of_turns():
 def test_the_metric_is_the_mean_over_the_rows(self_play):
     conversations = talks(SELF_PLAY if self_play else HUMAN)
     shared = TextCache()
-    found = Compat2019().compute(conversations, self_play=self_play, shared=shared).conversations
+    result = Compat2019().compute(conversations, self_play=self_play, shared=shared).conversations
     table = table_2019(conversations, self_play=self_play, shared=shared)
     means = table.groupby("chat_id").mean(numeric_only=True)
-    assert len(found.columns) > 30
-    for column in found.columns:
-        mine = found.loc[means.index, column]
+    assert len(result.columns) > 30
+    for column in result.columns:
+        mine = result.loc[means.index, column]
         np.testing.assert_allclose(mine, means[column.removeprefix("compat_")], atol=1e-9)
-    rest = found.drop(index=means.index)
+    rest = result.drop(index=means.index)
     assert len(rest) == 1
     assert rest.drop(columns="compat_n_rows").isna().all().all()
 

@@ -48,7 +48,7 @@ def masked(folder, before, reply, after):
 def test_the_parts_are_those_of_single_rows(models, has_markers):
     metric = UsrScores(**models, has_markers=has_markers)
     assert metric.unavailable_reason() is None
-    found = metric.scored(REPLIES, TextCache())
+    result = metric.scored(REPLIES, TextCache())
     tokenizer = tf.AutoTokenizer.from_pretrained(models["dr"])
     ranker = tf.AutoModelForSequenceClassification.from_pretrained(models["dr"]).eval()
     for k, reply in enumerate(REPLIES):
@@ -57,14 +57,14 @@ def test_the_parts_are_those_of_single_rows(models, has_markers):
             context, said = " _eos ".join([*reply.context, ""]).lower().strip(), said.lower()
             go, end = "_go", " _eos"
         each = masked(models["mlm"], f"{context} {go}".strip(), said, end)
-        assert found["usr_mlm_sum_bot"][k] == pytest.approx(sum(each), abs=1e-4)
-        assert found["usr_mlm_bot"][k] == pytest.approx(np.mean(each), abs=1e-4)
+        assert result["usr_mlm_sum_bot"][k] == pytest.approx(sum(each), abs=1e-4)
+        assert result["usr_mlm_bot"][k] == pytest.approx(np.mean(each), abs=1e-4)
         with torch.no_grad():
             logits = ranker(**tokenizer(context, f"{go} {said}{end}".strip(), return_tensors="pt")).logits[0]
-        assert found["usr_dr_bot"][k] == pytest.approx(float(torch.softmax(logits, -1)[1]), abs=1e-5)
+        assert result["usr_dr_bot"][k] == pytest.approx(float(torch.softmax(logits, -1)[1]), abs=1e-5)
         z = (np.mean(each) + 1.012293440649907) / 0.39053753419230813
-        of_dr = (found["usr_dr_bot"][k] - 0.8604811806918587) / 0.30259338627812254
-        assert found["usr_bot"][k] == pytest.approx((z + of_dr) / 2, abs=1e-3)
+        of_dr = (result["usr_dr_bot"][k] - 0.8604811806918587) / 0.30259338627812254
+        assert result["usr_bot"][k] == pytest.approx((z + of_dr) / 2, abs=1e-3)
 
 
 def test_the_regression_weighs_the_qualities_by_their_parts():
@@ -78,9 +78,9 @@ def test_the_regression_weighs_the_qualities_by_their_parts():
 def test_a_reply_without_a_message_has_none_and_a_long_context_is_cut(models):
     metric = UsrScores(**models)
     long = ReplyInContext(("tell me more about your day " * 200,), "cats " * 200)
-    found = metric.scored([ReplyInContext((), "cats"), long], TextCache())
-    assert math.isnan(found["usr_bot"][0])
-    assert math.isfinite(found["usr_bot"][1])
+    result = metric.scored([ReplyInContext((), "cats"), long], TextCache())
+    assert math.isnan(result["usr_bot"][0])
+    assert math.isfinite(result["usr_bot"][1])
 
 
 def test_models_of_another_kind_are_refused(models, tmp_path):

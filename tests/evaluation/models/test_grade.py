@@ -33,11 +33,11 @@ def pairs(seed: int) -> PairBatch:
 
 def network(**options: bool) -> GradeNetwork:
     torch.manual_seed(0)
-    made = GradeNetwork(text_width=T, width=D, heads=HEADS, layers=LAYERS, hidden=12, **options)
+    result = GradeNetwork(text_width=T, width=D, heads=HEADS, layers=LAYERS, hidden=12, **options)
     with torch.no_grad():  # larger than at first, so that attention differs between nodes
-        for parameter in made.parameters():
+        for parameter in result.parameters():
             parameter.normal_(0, 0.5)
-    return made.eval()
+    return result.eval()
 
 
 def elu(x: float) -> float:
@@ -92,19 +92,19 @@ def by_hand(net: GradeNetwork, batch: PairBatch, row: int, *, by_hops: bool = Tr
 @pytest.mark.parametrize("by_hops", [True, False])
 def test_the_forward_pass_is_that_of_the_equations(by_hops: bool) -> None:
     net, batch = network(by_hops=by_hops), pairs(1)
-    found = net(batch).detach().numpy()
-    wanted = [by_hand(net, batch, row, by_hops=by_hops) for row in (0, 1)]
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
-    assert abs(wanted[0] - wanted[1]) > 1e-3
+    result = net(batch).detach().numpy()
+    expected = [by_hand(net, batch, row, by_hops=by_hops) for row in (0, 1)]
+    np.testing.assert_allclose(result, expected, atol=1e-5)
+    assert abs(expected[0] - expected[1]) > 1e-3
 
 
 def test_the_adjacency_has_no_edges_but_across() -> None:
-    found = abar(torch.as_tensor(HOPS), torch.as_tensor(REAL, dtype=torch.float32)).numpy()
-    np.testing.assert_allclose(found, found.transpose(0, 2, 1), atol=1e-7)
-    assert found[0, 0, 1] == found[0, 2, 3] == 0  # within the context, within the reply
-    np.testing.assert_array_equal(found[1, :2, :2], np.eye(2))  # no edges: unit vectors
-    assert not found[1, 2:].any()
-    assert found[0, 0, 2] == pytest.approx(1 / math.sqrt((1 + 1 + 1 / 4) * (1 + 1 + 1 / 20)))
+    result = abar(torch.as_tensor(HOPS), torch.as_tensor(REAL, dtype=torch.float32)).numpy()
+    np.testing.assert_allclose(result, result.transpose(0, 2, 1), atol=1e-7)
+    assert result[0, 0, 1] == result[0, 2, 3] == 0  # within the context, within the reply
+    np.testing.assert_array_equal(result[1, :2, :2], np.eye(2))  # no edges: unit vectors
+    assert not result[1, 2:].any()
+    assert result[0, 0, 2] == pytest.approx(1 / math.sqrt((1 + 1 + 1 / 4) * (1 + 1 + 1 / 20)))
 
 
 def test_edges_are_dropped_in_training_only_and_both_ways() -> None:
@@ -135,8 +135,8 @@ def test_hops_are_path_lengths_and_one() -> None:
     }  # fmt: skip
     first, second = (list(dict.fromkeys(words)) for words in zip(*asked, strict=True))
     for graph in (GRAPH, GRAPH.pruned()):
-        found = graph.hops(first, second)
-        assert {(a, b): found[first.index(a), second.index(b)] for a, b in asked} == asked
+        result = graph.hops(first, second)
+        assert {(a, b): result[first.index(a), second.index(b)] for a, b in asked} == asked
     assert "purr_loudly" not in GRAPH.pruned().nodes
     assert GRAPH.reaches("live-thing")
     assert not GRAPH.reaches("t-shirt")
@@ -154,16 +154,16 @@ def test_hops_are_those_of_networkx(n_words: int, monkeypatch: pytest.MonkeyPatc
     graph, other = Graph(edges), nx.DiGraph([(a, b) for a, b in edges if a != b])
     single = [name for name in graph.nodes if "_" not in name]
     lengths = dict(nx.all_pairs_shortest_path_length(other))
-    wanted = [[lengths[a].get(b, FAR - 1) + 1 for b in single] for a in single]
-    assert graph.hops(single, single).tolist() == wanted
+    expected = [[lengths[a].get(b, FAR - 1) + 1 for b in single] for a in single]
+    assert graph.hops(single, single).tolist() == expected
     assert graph.hops(["end0"], ["end30"]) == 31
     # One by one, the other way round, and where only a few are kept.
     monkeypatch.setattr(grade_graph, "_KEPT", 5 * len(graph.nodes))
     few = Graph(edges)
     for a in single[::-7]:
-        assert few.hops([a], single).tolist() == [wanted[single.index(a)]]
+        assert few.hops([a], single).tolist() == [expected[single.index(a)]]
     assert 0 < len(few._hops) <= 7
-    assert few.hops(single, single).tolist() == wanted
+    assert few.hops(single, single).tolist() == expected
 
 
 def test_neighbours_are_those_most_like_the_word() -> None:
@@ -171,13 +171,13 @@ def test_neighbours_are_those_most_like_the_word() -> None:
     vectors = {
         "a": np.array([1.0, 0.0]), "b": np.array([0.0, 2.0]), "c": np.array([1.0, 1.0]), "d": np.array([4.0, 4.0]),
     }  # fmt: skip
-    found = Neighbours(graph, vectors.get, [1, 2], 2).mean_vectors("a")
-    np.testing.assert_allclose(found, [[1, 1], [4, 4]])  # c is nearer than b; d stands twice, a is left out
+    result = Neighbours(graph, vectors.get, [1, 2], 2).mean_vectors("a")
+    np.testing.assert_allclose(result, [[1, 1], [4, 4]])  # c is nearer than b; d stands twice, a is left out
     # More are wanted than there are: some of b and c, drawn again, and of the phrase nothing is known.
     fifty = Neighbours(graph, vectors.get, [50], 2)
-    drawn = fifty.mean_vectors("a")[0]
-    assert 0 < drawn[0] < 1 < drawn[1] < 2
-    np.testing.assert_array_equal(drawn, fifty.mean_vectors("a")[0])
+    mean_vector = fifty.mean_vectors("a")[0]
+    assert 0 < mean_vector[0] < 1 < mean_vector[1] < 2
+    np.testing.assert_array_equal(mean_vector, fifty.mean_vectors("a")[0])
     assert not fifty.mean_vectors("x-y").any()
     assert not fifty.mean_vectors("d").any()
     lexicon = Lexicon(graph, vectors, [1, 2], 2)
@@ -203,9 +203,9 @@ def test_neighbours_are_those_that_plain_loops_find() -> None:
     neighbours = Neighbours(graph, vectors.get, [3, 8], 3)
     n_checked = 0
     for word in names[:40]:
-        found = neighbours.mean_vectors(word)
+        result = neighbours.mean_vectors(word)
         if word not in vectors:
-            assert not found.any()
+            assert not result.any()
             continue
         ring = graph.out_of(word)
         for k, n in enumerate((3, 8)):
@@ -215,8 +215,8 @@ def test_neighbours_are_those_that_plain_loops_find() -> None:
                 continue  # drawn
             order = sorted(ring, key=lambda one: (-cosine(vectors[word], vectors.get(one)), one))
             known = [vectors[one] for one in order[:n] if one in vectors]
-            wanted = np.mean(known, axis=0) if known else np.zeros(3)
-            np.testing.assert_allclose(found[k], wanted, atol=1e-6)
+            expected = np.mean(known, axis=0) if known else np.zeros(3)
+            np.testing.assert_allclose(result[k], expected, atol=1e-6)
             n_checked += 1
     assert n_checked > 40
 
@@ -267,15 +267,15 @@ def test_the_published_examples(text: str) -> None:
     known = {"be": 30_000, "great": 2_000, "'m": 5_000}
     name = "nltk" if analyser_missing("nltk") is None else "textblob"
     found = Keywords(name, 100_000, known).extract(text)  # type: ignore[arg-type]
-    wanted = SAID[text]
+    expected = SAID[text]
     if name == "textblob":
-        found, wanted = ([w for w in words if not w.startswith("travel")] for words in (found, wanted))
-    assert [word for word in found if word not in ("great", "eventually")] == wanted
+        found, expected = ([w for w in words if not w.startswith("travel")] for words in (found, expected))
+    assert [word for word in found if word not in ("great", "eventually")] == expected
 
 
 def test_a_full_stop_is_no_part_of_its_word_wherever_the_sentence_stands() -> None:
-    found = tokens_of("I'm sorry. Is it your dog? 3.5 miles... Yes.", "textblob")
-    assert [token.surface for token in found] == [
+    result = tokens_of("I'm sorry. Is it your dog? 3.5 miles... Yes.", "textblob")
+    assert [token.surface for token in result] == [
         "i", "'m", "sorry", ".", "is", "it", "your", "dog", "?", "3.5", "miles", "...", "yes", ".",
     ]  # fmt: skip
 
@@ -327,9 +327,9 @@ def test_a_batch_holds_what_its_pairs_hold_alone() -> None:
         for i, first in enumerate(words):
             for j, second in enumerate(words):
                 across = i < len(said) <= j
-                wanted = GRAPH.hops([first], [second])[0, 0] if across else 0
+                expected = GRAPH.hops([first], [second])[0, 0] if across else 0
                 assert alone.hops[0, i, j] == (
-                    wanted or (GRAPH.hops([second], [first])[0, 0] if j < len(said) <= i else 0)
+                    expected or (GRAPH.hops([second], [first])[0, 0] if j < len(said) <= i else 0)
                 )
     assert whole.hops[3].max() == FAR
 

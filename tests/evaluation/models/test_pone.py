@@ -47,15 +47,15 @@ def test_the_forward_pass_is_the_formula(rng):
         x = np.concatenate([q[k], [q[k] @ m @ h[k]], h[k]])
         for w, b in zip(weights[:-2:2], weights[1:-2:2], strict=True):
             x = np.maximum(w @ x + b, 0)
-        wanted = weights[-2] @ x + weights[-1]
-        found = scorer(torch.tensor(q), torch.tensor(h))[k]
-        assert found.item() == pytest.approx(wanted.item(), abs=1e-5)
+        expected = weights[-2] @ x + weights[-1]
+        result = scorer(torch.tensor(q), torch.tensor(h))[k]
+        assert result.item() == pytest.approx(expected.item(), abs=1e-5)
 
 
 def test_m_begins_as_the_identity_so_that_the_middle_feature_is_the_cosine():
     scorer = PoneScorer(2, hidden=(3,))
-    found = scorer.features(torch.tensor([[0.6, 0.8]]), torch.tensor([[1.0, 0.0]]))
-    assert found[0].tolist() == pytest.approx([0.6, 0.8, 0.6, 1.0, 0.0])
+    result = scorer.features(torch.tensor([[0.6, 0.8]]), torch.tensor([[1.0, 0.0]]))
+    assert result[0].tolist() == pytest.approx([0.6, 0.8, 0.6, 1.0, 0.0])
     assert not torch.equal(PoneScorer(2, init="xavier").bilinear, torch.eye(2))
 
 
@@ -72,12 +72,12 @@ def test_losses_by_hand():
     def sigmoid(x):
         return 1 / (1 + math.exp(-x))
 
-    wanted = -sum(map(math.log, [0.5, sigmoid(2), 1 - sigmoid(-1), 0.5])) / 4
-    assert scorer_loss(positive, negative).item() == pytest.approx(wanted)
+    expected = -sum(map(math.log, [0.5, sigmoid(2), 1 - sigmoid(-1), 0.5])) / 4
+    assert scorer_loss(positive, negative).item() == pytest.approx(expected)
     hinge = (max(0, 0.5 - 0.5 + sigmoid(-1)) + max(0, 0.5 - sigmoid(2) + 0.5)) / 2
     assert scorer_loss(positive, negative, "hinge").item() == pytest.approx(hinge)
     both = torch.cat([positive, negative])
-    assert labelled_loss(both, torch.tensor([1, 1, 0, 0])).item() == pytest.approx(wanted)
+    assert labelled_loss(both, torch.tensor([1, 1, 0, 0])).item() == pytest.approx(expected)
     assert accuracy(positive, negative) == 0.75  # 0 is no side of its own: it counts as not fitting
 
 
@@ -85,7 +85,7 @@ def test_recurrent_sentences_read_both_ways_and_no_padding(rng):
     torch.manual_seed(1)
     sentences = RecurrentSentences(3, 4)
     words = torch.tensor(rng.normal(size=(2, 5, 3)).astype(np.float32))
-    found = sentences(words, torch.tensor([5, 2]))
+    result = sentences(words, torch.tensor([5, 2]))
     weights = {name: p.detach().numpy() for name, p in sentences.gru.named_parameters()}
 
     def sigmoid(x):
@@ -103,8 +103,8 @@ def test_recurrent_sentences_read_both_ways_and_no_padding(rng):
 
     for k, n in enumerate((5, 2)):
         xs = words[k, :n].numpy()
-        wanted = np.concatenate([last(xs, ""), last(xs[::-1], "_reverse")])
-        np.testing.assert_allclose(found[k].detach().numpy(), wanted, atol=1e-5)
+        expected = np.concatenate([last(xs, ""), last(xs[::-1], "_reverse")])
+        np.testing.assert_allclose(result[k].detach().numpy(), expected, atol=1e-5)
     with pytest.raises(ValueError, match="width is 5"):
         RecurrentSentences(3, 5)
 
@@ -170,7 +170,7 @@ def esim_by_hand(network, premise, hypothesis):
         np.array([WORDS.get(word, zero) for word in (text.split() or [""])], dtype=float)
         for text in (premise, hypothesis)
     ]
-    a, b = (lstm_by_hand(network.encode, one) for one in words)
+    a, b = (lstm_by_hand(network.encode, word) for word in words)
     e = np.array([[x @ y for y in b] for x in a])
     pooled = []
     for own, seen in ((a, softmax(e) @ b), (b, softmax(e.T) @ a)):
@@ -187,9 +187,9 @@ def test_esim_is_what_its_equations_say_and_padding_changes_nothing():
     for parameter in network.parameters():  # biases too
         torch.nn.init.normal_(parameter, std=0.5)
     with torch.no_grad():
-        found = network.own_logits(PREMISES, HYPOTHESES).double().numpy()
-    wanted = [esim_by_hand(network, *pair) for pair in zip(PREMISES, HYPOTHESES, strict=True)]
-    np.testing.assert_allclose(found, wanted, atol=1e-5)
+        result = network.own_logits(PREMISES, HYPOTHESES).double().numpy()
+    expected = [esim_by_hand(network, *pair) for pair in zip(PREMISES, HYPOTHESES, strict=True)]
+    np.testing.assert_allclose(result, expected, atol=1e-5)
 
 
 def test_esim_begins_as_its_configuration_says():
@@ -224,14 +224,14 @@ def test_bert_is_a_layer_on_the_pooled_pair(encoder):
     network = EntailmentBert(backbone).eval()
     torch.nn.init.normal_(network.out.bias)
     with torch.no_grad():
-        found = network.own_logits(["hello how are you"], ["fine thank you"])
+        result = network.own_logits(["hello how are you"], ["fine thank you"])
         read = backbone.tokenizer(
             "hello how are you", "fine thank you", truncation="longest_first", max_length=128, return_tensors="pt"
         )
         last = backbone.model(**read).last_hidden_state[0, 0]
     pooler = backbone.model.pooler.dense
-    wanted = linear(network.out, np.tanh(linear(pooler, array(last))))
-    np.testing.assert_allclose(array(found)[0], wanted, atol=1e-5)
+    expected = linear(network.out, np.tanh(linear(pooler, array(last))))
+    np.testing.assert_allclose(array(result)[0], expected, atol=1e-5)
     assert array(EntailmentBert(backbone).out.weight).std() == pytest.approx(0.02, rel=0.5)
 
 
@@ -240,9 +240,9 @@ def test_lite_is_a_regression_on_four_features():
     network = EntailmentLite(3)
     u, v = torch.tensor([[1.0, 0, 2]]), torch.tensor([[0.5, 1, 2]])
     features = np.array([1, 0, 2, 0.5, 1, 2, 0.5, 1, 0, 0.5, 0, 4])
-    wanted = linear(network.out, features)
-    np.testing.assert_allclose(array(network(u, v))[0], wanted, atol=1e-6)
-    np.testing.assert_allclose(array(network.probabilities(u, v))[0], softmax(wanted), atol=1e-6)
+    expected = linear(network.out, features)
+    np.testing.assert_allclose(array(network(u, v))[0], expected, atol=1e-6)
+    np.testing.assert_allclose(array(network.probabilities(u, v))[0], softmax(expected), atol=1e-6)
 
 
 @pytest.mark.parametrize("own", [Esim.labels, EntailmentBert.labels, LABELS])
@@ -259,8 +259,8 @@ def test_classes_go_by_their_names(own):
             return torch.tensor([[float(name == one) for name in self.labels] for one in hypothesis])
 
     network = Sure()
-    found = network(["x"] * 3, list(LABELS))
-    assert found.tolist() == torch.eye(3).tolist()
+    result = network(["x"] * 3, list(LABELS))
+    assert result.tolist() == torch.eye(3).tolist()
     loss = network.loss(NliBatch(["x"] * 3, list(LABELS), torch.arange(3)))
     assert float(loss.told["accuracy"]) == 1
     assert float(loss.total) == pytest.approx(math.log(math.e + 2) - 1)

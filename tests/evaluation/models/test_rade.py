@@ -94,40 +94,40 @@ def test_the_posterior_encoder_averages_states_and_the_head_is_its_formula(bart)
     tokens = padded(rows, 1)
     there = padded([[1] * len(row) for row in rows], 0)
     with torch.no_grad():
-        found = network(tokens, there)
+        result = network(tokens, there)
         for k, row in enumerate(rows):
             states = model.get_encoder()(input_ids=torch.tensor([row])).last_hidden_state[0].numpy()
             first, last = (layer for layer in network.head.layers if isinstance(layer, nn.Linear))
             hidden = np.tanh(first.weight.numpy() @ states.mean(axis=0) + first.bias.numpy())
-            wanted = last.weight.numpy() @ hidden + last.bias.numpy()
-            np.testing.assert_allclose(found[k].numpy(), wanted, atol=1e-4)
+            expected = last.weight.numpy() @ hidden + last.bias.numpy()
+            np.testing.assert_allclose(result[k].numpy(), expected, atol=1e-4)
 
 
 def test_generation_is_the_mean_log_likelihood_of_the_reference_given_the_context_alone(bart):
     model, tokenizer = bart
     network = RadeNetwork(model).eval()
     context = torch.tensor([context_tokens(tokenizer, ["hello how are you"])])
-    said = tokenizer("i am fine", add_special_tokens=False)["input_ids"]
-    labels = torch.tensor([[*said, IGNORED, IGNORED]])
+    input_ids = tokenizer("i am fine", add_special_tokens=False)["input_ids"]
+    labels = torch.tensor([[*input_ids, IGNORED, IGNORED]])
     with torch.no_grad():
-        given = torch.tensor([[model.config.decoder_start_token_id, *said[:-1]]])
+        given = torch.tensor([[model.config.decoder_start_token_id, *input_ids[:-1]]])
         logits = model(input_ids=context, decoder_input_ids=given).logits[0].double().log_softmax(-1)
-        wanted = -np.mean([logits[t, word].item() for t, word in enumerate(said)])
-        assert network.generation(context, torch.ones_like(context), labels).item() == pytest.approx(wanted, abs=1e-4)
+        expected = -np.mean([logits[t, word].item() for t, word in enumerate(input_ids)])
+        assert network.generation(context, torch.ones_like(context), labels).item() == pytest.approx(expected, abs=1e-4)
 
 
 def test_the_word_decoder_is_begun_by_the_context_and_ignores_padding():
     torch.manual_seed(1)
     decoder = WordDecoder(7, 4, hidden=3)
     context = torch.randn(1, 4)
-    found = decoder(context, torch.tensor([[2, 5, IGNORED]]))
+    result = decoder(context, torch.tensor([[2, 5, IGNORED]]))
     state = decoder.begin(context).tanh().unsqueeze(0)
     nats = []
-    for given, wanted in ((0, 2), (2, 5)):
+    for given, expected in ((0, 2), (2, 5)):
         out, state = decoder.gru(decoder.words(torch.tensor([[given]])), state)
-        nats.append(-decoder.out(out)[0, 0].log_softmax(-1)[wanted].item())
-    assert found.item() == pytest.approx(np.mean(nats), abs=1e-5)
-    assert decoder(context + 1, torch.tensor([[2, 5, IGNORED]])).item() != found.item()
+        nats.append(-decoder.out(out)[0, 0].log_softmax(-1)[expected].item())
+    assert result.item() == pytest.approx(np.mean(nats), abs=1e-5)
+    assert decoder(context + 1, torch.tensor([[2, 5, IGNORED]])).item() != result.item()
 
 
 def test_the_lite_network_turns_standardises_and_averages_its_members():
@@ -142,32 +142,32 @@ def test_the_lite_network_turns_standardises_and_averages_its_members():
     assert x[:, 0].tolist() == pytest.approx([-root, root, 0, 0], abs=1e-5)
     assert x[:, 1].tolist() == [0, 0, 0, 0]  # constant in training: says nothing
     assert x[:, 2].abs().tolist() == pytest.approx([root, root, 0, 0], abs=1e-5)  # along the main axis
-    wanted = []
+    expected = []
     for w, b, v, c in zip(lite.into, lite.into_bias, lite.out, lite.out_bias, strict=True):
         y = np.tanh(x.numpy() @ w.detach().numpy() + b.detach().numpy())
-        wanted.append(y @ v.detach().numpy() + c.detach().numpy())
-    made = np.mean(wanted, axis=0) * scores.numpy().std(axis=0) + scores.numpy().mean(axis=0)
+        expected.append(y @ v.detach().numpy() + c.detach().numpy())
+    made = np.mean(expected, axis=0) * scores.numpy().std(axis=0) + scores.numpy().mean(axis=0)
     np.testing.assert_allclose(lite(vectors, surface).detach().numpy(), made, atol=1e-5)
 
 
 def test_features_of_a_pair_by_hand():
     reply = ReplyInContext(("Hi there!", "Do you like red cars?"), "I like red cars, red cars!", "You like cats?")
     vectors, surface = vectors_and_surface([reply], TextCache())
-    found = dict(zip(NAMES, surface[0].tolist(), strict=True))
+    result = dict(zip(NAMES, surface[0].tolist(), strict=True))
     assert vectors.shape == (1, len(VECTORS), 384)
-    assert found["response_words"] == 6
-    assert found["response_different_words"] == pytest.approx(4 / 6)
-    assert found["response_repeated_pairs"] == pytest.approx(1 / 6)  # "red cars" twice
-    assert found["response_says_i"] == pytest.approx(1 / 6)
-    assert found["reference_says_you"] == pytest.approx(1 / 3)
-    assert found["response_reference_shared_words"] == pytest.approx(1 / 4)  # "like"
-    assert found["response_reference_shared_words_back"] == pytest.approx(1 / 3)
-    assert found["response_last_shared_pairs"] == pytest.approx(2 / 4)  # "like red", "red cars"
-    assert found["longer_than_reference"] == pytest.approx(math.log(7 / 4))
-    assert found["context_turns"] == 2
+    assert result["response_words"] == 6
+    assert result["response_different_words"] == pytest.approx(4 / 6)
+    assert result["response_repeated_pairs"] == pytest.approx(1 / 6)  # "red cars" twice
+    assert result["response_says_i"] == pytest.approx(1 / 6)
+    assert result["reference_says_you"] == pytest.approx(1 / 3)
+    assert result["response_reference_shared_words"] == pytest.approx(1 / 4)  # "like"
+    assert result["response_reference_shared_words_back"] == pytest.approx(1 / 3)
+    assert result["response_last_shared_pairs"] == pytest.approx(2 / 4)  # "like red", "red cars"
+    assert result["longer_than_reference"] == pytest.approx(math.log(7 / 4))
+    assert result["context_turns"] == 2
     a, h, q = vectors[0, 3], vectors[0, 2], vectors[0, 0]
-    assert found["cosine_response_reference"] == pytest.approx(float(a @ h), abs=1e-5)
-    assert found["cosine_response_last"] == pytest.approx(float(a @ q), abs=1e-5)
+    assert result["cosine_response_reference"] == pytest.approx(float(a @ h), abs=1e-5)
+    assert result["cosine_response_last"] == pytest.approx(float(a @ q), abs=1e-5)
     assert np.isfinite(surface).all()
 
 

@@ -113,10 +113,10 @@ def test_ticks_are_distinct_and_within_the_axis(low: float, size: float, at_most
     high = low + size
     if high - low < 1e-6 * max(abs(low), abs(high)):
         return  # labels have ten digits
-    found = ticks(low, high, at_most)
+    result = ticks(low, high, at_most)
     # A step with one tick gives way to a smaller one, by up to 2.5.
-    assert len(set(found)) == len(found) <= max(at_most + 1, 5)
-    assert all(low - size * 1e-6 <= tick <= high + size * 1e-6 for tick in found)
+    assert len(set(result)) == len(result) <= max(at_most + 1, 5)
+    assert all(low - size * 1e-6 <= tick <= high + size * 1e-6 for tick in result)
 
 
 def number(text: str | None) -> float:

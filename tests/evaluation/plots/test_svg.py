@@ -26,12 +26,12 @@ def test_labels_keep_apart_where_there_is_room() -> None:
     bounds = Box(0, 0, 500, 300)
     labels = place_labels(["retrieval", "vhred", "hred-ei", "eliza"], points, [], bounds)
     boxes = [label.box for label in labels]
-    for i, one in enumerate(boxes):
-        assert bounds.x0 <= one.x0 < one.x1 <= bounds.x1
-        assert bounds.y0 <= one.y0 < one.y1 <= bounds.y1
+    for i, box in enumerate(boxes):
+        assert bounds.x0 <= box.x0 < box.x1 <= bounds.x1
+        assert bounds.y0 <= box.y0 < box.y1 <= bounds.y1
         for other in boxes[i + 1 :]:
-            beside = one.x1 <= other.x0 or other.x1 <= one.x0
-            assert beside or one.y1 <= other.y0 or other.y1 <= one.y0
+            beside = box.x1 <= other.x0 or other.x1 <= box.x0
+            assert beside or box.y1 <= other.y0 or other.y1 <= box.y0
 
 
 def test_scales_and_ticks() -> None:

@@ -189,25 +189,25 @@ def test_the_saving_is_that_of_a_regression_within_bots() -> None:
     slope = (rest_y @ rest_f) / (rest_f @ rest_f)
     free = len(values) - 5
     left = ((rest_y - slope * rest_f) ** 2).sum() / (rest_y**2).sum() * free / (free - 1)
-    found = worth(ratings, scores)
-    assert found.saved.value == pytest.approx(100 * (1 - left))
-    assert found.saved.low < 36 < found.saved.high
-    assert found.p < 0.001
-    assert (found.effective, found.effective_reason.code) == (None, "no_unrated")
+    result = worth(ratings, scores)
+    assert result.saved.value == pytest.approx(100 * (1 - left))
+    assert result.saved.low < 36 < result.saved.high
+    assert result.p < 0.001
+    assert (result.effective, result.effective_reason.code) == (None, "no_unrated")
 
 
 def test_the_effective_number_is_that_of_ppi() -> None:
     ratings, scores = ratings_of(4, 50, 0.7)
-    found = worth(ratings, scores, rng.normal(size=4000))
-    assert found.n_unrated == 4000
-    assert found.effective == pytest.approx(200 / (1 - 0.49), rel=0.2)
+    result = worth(ratings, scores, rng.normal(size=4000))
+    assert result.n_unrated == 4000
+    assert result.effective == pytest.approx(200 / (1 - 0.49), rel=0.2)
 
 
 def test_the_interval_of_the_saving_holds() -> None:
     """95 % intervals of savings by r = .5 hold, by chats and by raters."""
     for raters in (None, 25):
-        found = [worth(*ratings_of(4, 50, 0.5, raters=raters)).saved for _study in range(120)]
-        inside = sum(saved.low <= 25 <= saved.high for saved in found)
+        result = [worth(*ratings_of(4, 50, 0.5, raters=raters)).saved for _study in range(120)]
+        inside = sum(saved.low <= 25 <= saved.high for saved in result)
         assert 106 <= inside <= 119, raters
 
 
@@ -231,16 +231,16 @@ def test_chats_that_a_judge_was_built_on_do_not_test_it() -> None:
 
 
 def test_useless_scores_save_nothing() -> None:
-    found = [worth(*ratings_of(4, 40, 0.0)) for _study in range(200)]
-    assert sum(one.p <= 0.05 for one in found) <= 17
-    assert abs(np.mean([one.saved.value for one in found])) < 0.5
-    assert all(one.answer == "no" or one.settled_by is not None or one.p <= 0.05 for one in found)
+    results = [worth(*ratings_of(4, 40, 0.0)) for _study in range(200)]
+    assert sum(one.p <= 0.05 for one in results) <= 17
+    assert abs(np.mean([one.saved.value for one in results])) < 0.5
+    assert all(one.answer == "no" or one.settled_by is not None or one.p <= 0.05 for one in results)
 
 
 def test_the_answer_and_the_interval_of_the_saving_have_one_level() -> None:
-    found = [worth(*ratings_of(4, 25, 0.4)) for _study in range(40)]
-    assert {one.p <= 0.05 for one in found} == {True, False}
-    assert all((one.p <= 0.05) == (one.saved.low > 0) for one in found)
+    results = [worth(*ratings_of(4, 25, 0.4)) for _study in range(40)]
+    assert {one.p <= 0.05 for one in results} == {True, False}
+    assert all((one.p <= 0.05) == (one.saved.low > 0) for one in results)
 
 
 def test_monte_carlo_intervals_are_exact() -> None:

@@ -47,11 +47,11 @@ def test_without_opener_the_bot_says_everything_and_hears_a_human():
 
 def test_an_opener_is_turn_0_and_counts():
     openers = ["Hello.", "Nice day.", "So."]
-    found = play(Witness(), seeds=list(range(30)), n_turns=3, openers=openers)
-    assert {len(p.conversation.turns) for p in found} == {3}
-    assert {p.conversation.texts[0] for p in found} == set(openers)
+    result = play(Witness(), seeds=list(range(30)), n_turns=3, openers=openers)
+    assert {len(p.conversation.turns) for p in result} == {3}
+    assert {p.conversation.texts[0] for p in result} == set(openers)
     alone = play(Witness(), seeds=[11], n_turns=1, openers=openers)[0]
-    assert alone.conversation.texts == found[11].conversation.texts[:1]
+    assert alone.conversation.texts == result[11].conversation.texts[:1]
 
 
 def test_the_window_cuts_what_is_heard_but_not_the_seeds():
@@ -85,9 +85,9 @@ def test_all_conversations_of_the_batch_advance_together():
 def test_a_failed_reply_ends_its_conversation_alone():
     bot = FakeStepBot(fails=says("echo: echo: boom"))
     openers = ["boom", "fine"]
-    found = play(bot, seeds=range(12), n_turns=5, openers=openers, window=None)
-    failed = [p for p in found if p.conversation.texts[0] == "boom"]
-    well = [p for p in found if p.conversation.texts[0] == "fine"]
+    result = play(bot, seeds=range(12), n_turns=5, openers=openers, window=None)
+    failed = [p for p in result if p.conversation.texts[0] == "boom"]
+    well = [p for p in result if p.conversation.texts[0] == "fine"]
     assert failed
     assert well
     for played in failed:
@@ -126,14 +126,14 @@ def test_a_partner_begins_and_each_hears_the_other_as_the_human():
     bot, partner = Witness(), Witness()
     partner.name = "partner"
     (played,) = play(bot, partner=partner, seeds=[7], n_turns=5, window=None)
-    said = played.conversation
-    assert [t.speaker for t in said.turns] == ["human", "bot", "human", "bot", "human"]
-    assert [c.texts for c in partner.seen] == [said.texts[:n] for n in (0, 2, 4)]
-    assert [c.texts for c in bot.seen] == [said.texts[:n] for n in (1, 3)]
+    conversation = played.conversation
+    assert [t.speaker for t in conversation.turns] == ["human", "bot", "human", "bot", "human"]
+    assert [c.texts for c in partner.seen] == [conversation.texts[:n] for n in (0, 2, 4)]
+    assert [c.texts for c in bot.seen] == [conversation.texts[:n] for n in (1, 3)]
     for heard in [*bot.seen, *partner.seen[1:]]:
         assert heard.turns[-1].speaker == "human"
     alone = play(Witness(), seeds=[7], n_turns=5, window=None)[0]
-    assert alone.conversation.texts == said.texts  # a reply's seed knows the turn, not the bot
+    assert alone.conversation.texts == conversation.texts  # a reply's seed knows the turn, not the bot
 
 
 def test_with_openers_the_bot_answers_the_opener():

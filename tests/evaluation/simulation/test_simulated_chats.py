@@ -182,9 +182,9 @@ def test_a_replayed_person_is_another_ones_with_another_bot():
     people = stored_people()
     participant = participant_load("replayed", people=people)
     for one in simulate_chats(bot_load("eliza"), participant, seeds=range(12), people=people):
-        said = [turn for turn in one.conversation.turns if turn.speaker == "human"]
-        assert [turn.text[-1] for turn in said] == ["0", "1", "2"]
-        assert not any("eliza" in turn.text for turn in said)
+        turns = [turn for turn in one.conversation.turns if turn.speaker == "human"]
+        assert [turn.text[-1] for turn in turns] == ["0", "1", "2"]
+        assert not any("eliza" in turn.text for turn in turns)
         assert [turn.vote for turn in one.conversation.turns] == [0, 1, 0, 0, 0, -1]
     for stored, one in zip(people, simulate_within(people, participant), strict=True):
         assert one.conversation.texts[1::2] == stored.conversation.texts[1::2]
@@ -222,7 +222,7 @@ def test_within_a_chat_the_stored_turns_come_before_each_move():
 
 def test_a_notebook_simulates_with_the_people_of_a_study():
     people = stored_people()
-    study = Study("s", tuple(StudyDialogue(one.conversation, one.bot) for one in people))
+    study = Study("s", tuple(StudyDialogue(person.conversation, person.bot) for person in people))
     assert len(human_chats(study)) == 6
     simulated = confab.simulate(["eliza", "parrot"], "replayed", people=study, conversations=2, seed=3)
     assert simulated.bots == ("eliza", "parrot")

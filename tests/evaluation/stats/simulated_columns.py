@@ -53,13 +53,13 @@ def held(design: tuple[int, int, float, float], slope: float, method: Method, n_
     width = 0.0
     for _ in range(n_studies):
         x, y, contexts = draw(rng, design, slope)
-        found = correlate(x, y, method, level=LEVEL, units=contexts)
-        if found.low is None:
-            assert found.p is None
+        result = correlate(x, y, method, level=LEVEL, units=contexts)
+        if result.low is None:
+            assert result.p is None
             continue
         n += 1
-        within += found.low <= true <= found.high
-        told += found.p < 1 - LEVEL
-        contrary += (found.p < 1 - LEVEL) == (found.low <= 0 <= found.high)
-        width += found.high - found.low
+        within += result.low <= true <= result.high
+        told += result.p < 1 - LEVEL
+        contrary += (result.p < 1 - LEVEL) == (result.low <= 0 <= result.high)
+        width += result.high - result.low
     return Held(n, within, told, contrary, width / max(n, 1))

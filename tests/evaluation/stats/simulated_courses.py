@@ -129,20 +129,20 @@ def _truth(how: str) -> Mapping[str, _Many]:
     study = _drawn(np.random.default_rng(0), how, MANY, 4)
     order = np.argsort(study.score)
     there = (np.arange(N_TURNS) < study.length[:, None])[order]
-    found = {}
+    results = {}
     for name, (of, _scale) in MEASURES.items():
         values = np.where(there, of(study.inner)[order], 0.0)
         means = values.sum(axis=1) / there.sum(axis=1)
         parts = (np.cumsum(one, axis=0) for one in (values, there, means))
-        found[name] = _Many(study.score[order], *parts)
-    return found
+        results[name] = _Many(study.score[order], *parts)
+    return results
 
 
 def held(design: str, n_studies: int, seed: int = 0) -> dict[str, Held]:
     """Return by interval how often it held in so many studies."""
     how, n_people, n_each = DESIGNS[design]
     rng = np.random.default_rng(seed)
-    found: dict[str, Held] = {}
+    results: dict[str, Held] = {}
     scales = {name: scale for name, (_of, scale) in MEASURES.items()}
     for _ in range(n_studies):
         study = _drawn(rng, how, n_people, n_each)
@@ -166,9 +166,9 @@ def held(design: str, n_studies: int, seed: int = 0) -> dict[str, Held]:
                         ends = (course.low[turn], course.high[turn])
                         low, high = (float(end) if np.isfinite(end) else None for end in ends)
                         what = f"{measure.name} at {turn + 1}"
-                        found.setdefault(what, Held()).add(by_turn[g, turn], low, high)
+                        results.setdefault(what, Held()).add(by_turn[g, turn], low, high)
             contrast = measure.contrast
             if contrast is not None:
-                one = found.setdefault(f"{measure.name}, difference", Held())
+                one = results.setdefault(f"{measure.name}, difference", Held())
                 one.add(gap, contrast.low, contrast.high)
-    return found
+    return results

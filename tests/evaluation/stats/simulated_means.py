@@ -69,9 +69,9 @@ def held(design: str, n_raters: int, level: float, n_studies: int, seed: int = 3
     scale = None if draws == "free" else SCALE
     inside, width = 0, 0.0
     for _ in range(n_studies):
-        found = mean_interval(_DRAWN[draws](rng, raters), raters, level, scale=scale)
-        inside += found.low <= truth <= found.high
-        width += found.high - found.low
+        result = mean_interval(_DRAWN[draws](rng, raters), raters, level, scale=scale)
+        inside += result.low <= truth <= result.high
+        width += result.high - result.low
     return inside / n_studies, width / n_studies
 
 
@@ -89,7 +89,7 @@ def held_crossed(
     for _ in range(n_studies):
         of_raters = rng.normal(0, spreads[0], n_raters)[raters]
         values = of_raters + rng.normal(0, spreads[1], n_things)[things]
-        found = mean_interval(values + rng.normal(0, 0.7, len(values)), raters, level, things=things)
-        inside += found.low <= 0 <= found.high
-        width += found.high - found.low
+        result = mean_interval(values + rng.normal(0, 0.7, len(values)), raters, level, things=things)
+        inside += result.low <= 0 <= result.high
+        width += result.high - result.low
     return inside / n_studies, width / n_studies

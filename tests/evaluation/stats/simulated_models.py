@@ -130,12 +130,12 @@ def of_mixed(study: Study, drawn: str) -> Iterable[tuple[str, Ends]]:
     """Yield the intervals of the mixed model: of the bots' means, and of the raters' share of the variance."""
     values, bot, rater = study
     scale = SCALE if "points" in drawn else None
-    found = mixed_model(values, BOTS[bot], rater, level=LEVEL, scale=scale)
-    for one in found.bots:
+    result = mixed_model(values, BOTS[bot], rater, level=LEVEL, scale=scale)
+    for one in result.bots:
         truth = true_means(drawn)[list(BOTS).index(one.bot)]
         yield f"mean of {one.bot}", (truth, one.low, one.high)
     if drawn == "bots spread alike":
-        yield "raters' share", (0.5, found.share_low, found.share_high)
+        yield "raters' share", (0.5, result.share_low, result.share_high)
 
 
 def of_anova(study: Study, drawn: str) -> Iterable[tuple[str, Ends]]:
@@ -143,15 +143,15 @@ def of_anova(study: Study, drawn: str) -> Iterable[tuple[str, Ends]]:
     values, bot, rater = study
     levels = {name: labels[bot] for name, labels in FACTORS.items()}
     scale = SCALE if "points" in drawn else None
-    found = anova(values, levels, rater, level=LEVEL, scale=scale)
+    result = anova(values, levels, rater, level=LEVEL, scale=scale)
     means = {
         label: float(true_means(drawn)[labels == label].mean())
         for labels in FACTORS.values()
         for label in labels.tolist()
     }
-    for one in found.marginals:
-        yield f"mean of level {one.level}", (means[one.level], one.low, one.high)
-    for pair in found.contrasts:
+    for marginal in result.marginals:
+        yield f"mean of level {marginal.level}", (means[marginal.level], marginal.low, marginal.high)
+    for pair in result.contrasts:
         yield f"{pair.a} − {pair.b}", (means[pair.a] - means[pair.b], pair.low, pair.high)
 
 
@@ -179,8 +179,8 @@ def true_odds(drawn: str, design: Design) -> Mapping[str, float]:
 
 
 def _odds(found: Any) -> Iterable[tuple[str, float, float, float]]:
-    for one in found.bots:
-        yield f"log odds of {one.bot}", one.effect, one.low, one.high
+    for bot in found.bots:
+        yield f"log odds of {bot.bot}", bot.effect, bot.low, bot.high
     for pair in found.comparisons:
         yield f"{pair.a} − {pair.b}", pair.difference, pair.low, pair.high
 
@@ -195,14 +195,14 @@ def held(
 ) -> dict[str, Held]:
     """Return by interval how often it held in so many studies."""
     rng = np.random.default_rng(seed)
-    found: dict[str, Held] = {}
+    results: dict[str, Held] = {}
     for _ in range(n_studies):
         study = DRAWN[drawn](rng, design, n_raters)
         if len(np.unique(study[1])) < len(TRUE):
             continue
         for what, ends in of(study, drawn):
-            found.setdefault(what, Held()).add(*ends)
-    return found
+            results.setdefault(what, Held()).add(*ends)
+    return results
 
 
 def of_odds(design: Design) -> Callable[[Study, str], Iterable[tuple[str, Ends]]]:

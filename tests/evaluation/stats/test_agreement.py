@@ -42,22 +42,22 @@ def labels_from_counts(counts: np.ndarray) -> np.ndarray:
 
 
 def test_cohens_kappa_as_published_and_its_error_is_the_asymptotic_one():
-    found = cohen_kappa(*from_counts(published.COHEN_TABLE))
-    assert found.value == pytest.approx(published.COHEN_KAPPA, abs=0.0005)
+    result = cohen_kappa(*from_counts(published.COHEN_TABLE))
+    assert result.value == pytest.approx(published.COHEN_KAPPA, abs=0.0005)
     asymptotic = inter_rater.cohens_kappa(published.COHEN_TABLE)
     assert asymptotic.var_kappa == pytest.approx(published.COHEN_VARIANCE, abs=1e-6)
-    assert found.low == pytest.approx(asymptotic.kappa_low, abs=0.01)
-    assert found.high == pytest.approx(asymptotic.kappa_upp, abs=0.01)
-    assert (found.n_items, found.n_ratings) == (200, 400)
+    assert result.low == pytest.approx(asymptotic.kappa_low, abs=0.01)
+    assert result.high == pytest.approx(asymptotic.kappa_upp, abs=0.01)
+    assert (result.n_items, result.n_ratings) == (200, 400)
 
 
 @pytest.mark.parametrize("weights", [None, "linear", "quadratic"])
 def test_cohens_kappa_is_scikit_learns(weights):
     first = rng.integers(1, 6, 80)
     second = np.clip(first + rng.integers(-2, 3, 80), 1, 5)
-    found = cohen_kappa(first, second, weights)
-    assert found.value == pytest.approx(cohen_kappa_score(first, second, weights=weights))
-    assert found.low < found.value < found.high
+    result = cohen_kappa(first, second, weights)
+    assert result.value == pytest.approx(cohen_kappa_score(first, second, weights=weights))
+    assert result.low < result.value < result.high
 
 
 @pytest.mark.parametrize("weights", [None, "linear", "quadratic"])
@@ -80,17 +80,17 @@ def test_weights_keep_the_place_of_points_nobody_used():
 
 
 def test_certain_agreement_is_undefined_not_one():
-    found = cohen_kappa([5, 5, 5], [5, 5, 5])
-    assert (found.value, found.low) == (None, None)
-    assert found.reason == "both raters gave only 5, so agreement is certain"
+    result = cohen_kappa([5, 5, 5], [5, 5, 5])
+    assert (result.value, result.low) == (None, None)
+    assert result.reason == "both raters gave only 5, so agreement is certain"
     # One rater who varies makes chance agreement uncertain: kappa is 0, as it should be.
     assert cohen_kappa([5, 5, 5, 5], [5, 4, 5, 4]).value == pytest.approx(0.0)
 
 
 def test_items_that_one_rater_left_out_are_left_out():
-    found = cohen_kappa(["a", None, "b", "a"], ["a", "b", "b", "b"])
-    assert found.n_items == 3
-    assert found.value == pytest.approx(cohen_kappa_score(list("aba"), list("abb")))
+    result = cohen_kappa(["a", None, "b", "a"], ["a", "b", "b", "b"])
+    assert result.n_items == 3
+    assert result.value == pytest.approx(cohen_kappa_score(list("aba"), list("abb")))
     assert "1 items rated by both" in cohen_kappa([1.0, NAN], [2.0, 3.0]).reason
 
 
@@ -104,11 +104,11 @@ def test_pairwise_kappas_and_their_median():
     columns = [np.where(rng.random(60) < p, rng.integers(0, 3, 60), truth) for p in (0.1, 0.4, 0.7, 0.2)]
     table = np.array(columns, dtype=float).T
     table[:50, 3] = NAN
-    found = pairwise_kappa(table, min_items=20)
+    result = pairwise_kappa(table, min_items=20)
     expected = {(i, j): cohen_kappa_score(table[:, i], table[:, j]) for i, j in itertools.combinations(range(3), 2)}
-    assert {(i, j): pytest.approx(kappa) for i, j, kappa in found.kappas} == expected
-    assert found.median == pytest.approx(np.median(list(expected.values())))
-    assert found.low < found.median < found.high
+    assert {(i, j): pytest.approx(kappa) for i, j, kappa in result.kappas} == expected
+    assert result.median == pytest.approx(np.median(list(expected.values())))
+    assert result.low < result.median < result.high
     assert "shares 61 items" in pairwise_kappa(table, min_items=61).reason
 
 
@@ -116,9 +116,9 @@ def test_pairwise_kappas_and_their_median():
 
 
 def test_fleiss_kappa_as_published():
-    found = fleiss_kappa(labels_from_counts(published.FLEISS_COUNTS))
-    assert found.value == pytest.approx(published.FLEISS_KAPPA, abs=0.0005)
-    assert found.low < found.value < found.high
+    result = fleiss_kappa(labels_from_counts(published.FLEISS_COUNTS))
+    assert result.value == pytest.approx(published.FLEISS_KAPPA, abs=0.0005)
+    assert result.low < result.value < result.high
 
 
 def test_fleiss_kappa_is_statsmodels():
@@ -146,10 +146,10 @@ def test_fleiss_kappa_where_all_agree():
 
 @pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval"])
 def test_alpha_as_published(scale):
-    found = krippendorff_alpha(published.KRIPPENDORFF, scale)
-    assert found.value == pytest.approx(published.KRIPPENDORFF_ALPHA[scale], abs=0.0005)
-    assert (found.n_items, found.n_ratings) == (11, 40)
-    assert found.low < found.value < found.high
+    result = krippendorff_alpha(published.KRIPPENDORFF, scale)
+    assert result.value == pytest.approx(published.KRIPPENDORFF_ALPHA[scale], abs=0.0005)
+    assert (result.n_items, result.n_ratings) == (11, 40)
+    assert result.low < result.value < result.high
 
 
 def test_alpha_of_the_two_observer_examples():
@@ -192,27 +192,27 @@ def test_alpha_is_its_definition(scale):
 def test_the_interval_is_the_jackknifes_on_fishers_scale(scale):
     n, m = 14, 3
     table = np.round(rng.normal(4, 1, (n, 1)) + rng.normal(0, 0.8, (n, m)))
-    found = krippendorff_alpha(table, scale)
+    result = krippendorff_alpha(table, scale)
     without = [plain_alpha(np.delete(table, i, axis=0), scale) for i in range(n)]
     # z, its slope by small differences, and the degrees of freedom of a variance with this excess.
     z = lambda k: np.log((1 + (m - 1) * k) / (1 - k)) / 2  # noqa: E731
-    slope = (z(found.value + 1e-6) - z(found.value - 1e-6)) / 2e-6
+    slope = (z(result.value + 1e-6) - z(result.value - 1e-6)) / 2e-6
     error = np.sqrt((n - 1) / n * np.sum((without - np.mean(without)) ** 2))
     df = min(n - 1, 2 * n / (stats.kurtosis(without, bias=False) + 2))
     half = stats.t.ppf(0.975, df) * error * slope
-    assert z(found.low) == pytest.approx(z(found.value) - half, abs=1e-4)
-    assert z(found.high) == pytest.approx(z(found.value) + half, abs=1e-4)
-    assert found.interval == "jackknife over 14 items"
+    assert z(result.low) == pytest.approx(z(result.value) - half, abs=1e-4)
+    assert z(result.high) == pytest.approx(z(result.value) + half, abs=1e-4)
+    assert result.interval == "jackknife over 14 items"
 
 
 def test_of_very_many_items_groups_are_left_out():
     truth = rng.integers(0, 3, (5000, 1))
     table = np.where(rng.random((5000, 2)) < 0.4, rng.integers(0, 3, (5000, 2)), truth)
-    found = cohen_kappa(table[:, 0], table[:, 1])
+    result = cohen_kappa(table[:, 0], table[:, 1])
     counts, _ = np.histogramdd(table, bins=[3, 3], range=[(-0.5, 2.5)] * 2)
     expected = inter_rater.cohens_kappa(counts)
-    assert found.low == pytest.approx(expected.kappa_low, abs=0.003)
-    assert found.high == pytest.approx(expected.kappa_upp, abs=0.003)
+    assert result.low == pytest.approx(expected.kappa_low, abs=0.003)
+    assert result.high == pytest.approx(expected.kappa_upp, abs=0.003)
 
 
 def test_what_tells_too_little_has_no_interval_and_says_why():
@@ -264,13 +264,13 @@ def test_gwets_coefficient_is_that_of_its_formula(weights, power):
     items = [[one for one in row if one == one] for row in _FOUR_RATERS]
     shares = [np.mean([row.count(k) / len(row) for row in items]) for k in categories]
     pairs = [[alike(a, b) for i, a in enumerate(row) for j, b in enumerate(row) if i != j] for row in items]
-    observed = np.mean([np.mean(one) for one in pairs if one])
+    observed = np.mean([np.mean(pair) for pair in pairs if pair])
     total = sum(alike(a, b) for a in categories for b in categories)
     by_chance = total / (6 * 5) * sum(share * (1 - share) for share in shares)
-    found = gwet_ac(_FOUR_RATERS, weights, categories=categories)
-    assert found.value == pytest.approx((observed - by_chance) / (1 - by_chance))
-    assert (found.n_items, found.n_ratings) == (11, 41)
-    assert found.low < found.value < found.high
+    result = gwet_ac(_FOUR_RATERS, weights, categories=categories)
+    assert result.value == pytest.approx((observed - by_chance) / (1 - by_chance))
+    assert (result.n_items, result.n_ratings) == (11, 41)
+    assert result.low < result.value < result.high
 
 
 def test_gwets_coefficient_as_published_and_where_nearly_all_answers_are_the_same():
@@ -278,9 +278,9 @@ def test_gwets_coefficient_as_published_and_where_nearly_all_answers_are_the_sam
     table = np.ones((40, 2))
     table[:2, 0] = table[1:3, 1] = 0
     assert fleiss_kappa(table).value < 0.5
-    found = gwet_ac(table)
-    assert found.value > 0.9
-    assert found.low is not None, "skewed answers leave it an interval"
+    result = gwet_ac(table)
+    assert result.value > 0.9
+    assert result.low is not None, "skewed answers leave it an interval"
     assert gwet_ac(np.ones((40, 2)), categories=[0, 1]).value == 1
     assert gwet_ac(np.ones((40, 2))).reason == "all ratings are equal, so agreement is certain"
     assert gwet_ac(_FOUR_RATERS[:3]).reason.code == "few_items_for_interval"
@@ -288,9 +288,9 @@ def test_gwets_coefficient_as_published_and_where_nearly_all_answers_are_the_sam
 
 @pytest.mark.parametrize("scale", ["nominal", "ordinal", "interval"])
 def test_alpha_where_all_raters_agreed(scale):
-    found = krippendorff_alpha(np.full((8, 3), 7.0), scale)
-    assert found.value is None
-    assert found.reason == "all ratings are equal, so agreement is certain"
+    result = krippendorff_alpha(np.full((8, 3), 7.0), scale)
+    assert result.value is None
+    assert result.reason == "all ratings are equal, so agreement is certain"
     assert "1 items" in krippendorff_alpha([[1.0, 2.0], [3.0, NAN]], scale).reason
 
 
@@ -327,11 +327,11 @@ icc_rng = np.random.default_rng(3)
 @pytest.mark.parametrize("form", ICC_FORMS)
 def test_published_coefficients_and_intervals(form):
     value, low, high = SHROUT_FLEISS_ICC[form]
-    found = icc(SHROUT_FLEISS, form)
-    assert found.value == pytest.approx(value, abs=0.005)
-    assert found.low == pytest.approx(low, abs=0.0006)
-    assert found.high == pytest.approx(high, abs=0.006)
-    assert (found.n_items, found.n_ratings) == (6, 24)
+    result = icc(SHROUT_FLEISS, form)
+    assert result.value == pytest.approx(value, abs=0.005)
+    assert result.low == pytest.approx(low, abs=0.0006)
+    assert result.high == pytest.approx(high, abs=0.006)
+    assert (result.n_items, result.n_ratings) == (6, 24)
 
 
 def test_one_way_with_gaps_is_the_analysis_of_variance():
@@ -353,8 +353,8 @@ def test_intervals_cover():
     inside = 0
     for _ in range(200):
         x = icc_rng.normal(size=(30, 1)) + icc_rng.normal(0, 0.5**0.5, (1, 8)) + icc_rng.normal(size=(30, 8))
-        found = icc(x, "icc2_1", level=0.9)
-        inside += found.low <= 0.4 <= found.high
+        result = icc(x, "icc2_1", level=0.9)
+        inside += result.low <= 0.4 <= result.high
     assert 165 <= inside <= 195  # 180 expected
 
 
@@ -372,6 +372,6 @@ def test_reasons():
 def test_perfect_agreement_is_one():
     same = np.repeat([[1.0], [2.0], [5.0]], 4, axis=1)
     for form in ICC_FORMS:
-        found = icc(same, form)
-        assert found.value == pytest.approx(1.0)
-        assert found.high == pytest.approx(1.0)
+        result = icc(same, form)
+        assert result.value == pytest.approx(1.0)
+        assert result.high == pytest.approx(1.0)

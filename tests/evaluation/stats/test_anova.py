@@ -45,13 +45,13 @@ def test_type_three_is_statsmodels(max_order, operator):
     data = unbalanced()
     formula = "y ~ " + operator.join(f"C({name}, Sum)" for name in "aec")
     table = anova_lm(smf.ols(formula, data).fit(), typ=3)
-    found = anova(data.y, {name: data[name] for name in "aec"}, max_order=max_order)
-    assert found.reason is None
-    assert found.residual_df == table.df["Residual"]
-    assert found.residual_ss == pytest.approx(table.sum_sq["Residual"])
-    assert len(found.terms) == len(table) - 2
+    result = anova(data.y, {name: data[name] for name in "aec"}, max_order=max_order)
+    assert result.reason is None
+    assert result.residual_df == table.df["Residual"]
+    assert result.residual_ss == pytest.approx(table.sum_sq["Residual"])
+    assert len(result.terms) == len(table) - 2
     for name, expected in table.iloc[1:-1].iterrows():
-        term = found.term(name.replace("C(", "").replace(", Sum)", ""))
+        term = result.term(name.replace("C(", "").replace(", Sum)", ""))
         assert term.ss == pytest.approx(expected["sum_sq"])
         assert (term.f, term.p) == pytest.approx((expected["F"], expected["PR(>F)"]))
         assert term.df == expected["df"]
@@ -64,20 +64,20 @@ def test_the_papers_table_gives_its_ratio_and_with_correlation_its_f_values():
     sds = np.array(HALF_WIDTHS) * np.sqrt(n) / stats.t.ppf(0.95, n - 1)
     for r in (0.0, 0.4, 0.8):
         variance = (1 - r) * (sds**2).sum(axis=0) + r * sds.sum(axis=0) ** 2
-        found = anova_from_cells(means, n, np.sqrt(variance), FACTORS)
-        assert (found.n, found.residual_df) == (566, 554)
-        f = {name: found.term(name).f for name in FACTORS}
+        result = anova_from_cells(means, n, np.sqrt(variance), FACTORS)
+        assert (result.n, result.residual_df) == (566, 554)
+        f = {name: result.term(name).f for name in FACTORS}
         assert f["corpus"] / f["ei"] == pytest.approx(3.41, abs=0.005)
         if r == 0.4:
             assert f["corpus"] == pytest.approx(31.1, abs=0.05)
             assert f["ei"] == pytest.approx(9.1, abs=0.05)
             assert f["architecture"] == pytest.approx(2.3, abs=0.05)
-            assert found.term("ei").p < 0.005
-            assert found.term("corpus").p < 0.001
-            assert found.term("architecture").p > 0.05
-            (ei,) = [c for c in found.contrasts if c.factor == "ei"]
+            assert result.term("ei").p < 0.005
+            assert result.term("corpus").p < 0.001
+            assert result.term("architecture").p > 0.05
+            (ei,) = [c for c in result.contrasts if c.factor == "ei"]
             assert ei.high < 0  # base − ei
-    assert found.term("architecture").df == 2
+    assert result.term("architecture").df == 2
 
 
 def test_cells_and_ratings_give_the_same():
@@ -92,17 +92,17 @@ def test_marginal_means_and_contrasts_are_statsmodels():
     data = unbalanced()
     fit = smf.ols("y ~ C(a, Sum) * C(e, Sum) * C(c, Sum)", data).fit()
     cells = data[["a", "e", "c"]].drop_duplicates()
-    found = anova(data.y, {name: data[name] for name in "aec"}, level=0.95)
+    result = anova(data.y, {name: data[name] for name in "aec"}, level=0.95)
     predicted = fit.predict(cells)
-    for marginal in found.marginals:
+    for marginal in result.marginals:
         expected = predicted[cells[marginal.factor] == marginal.level].mean()
         assert marginal.mean == pytest.approx(expected)
         assert marginal.low < marginal.mean < marginal.high
     # With a two-level factor the contrast is twice the (first level's) coefficient.
-    (e,) = [c for c in found.contrasts if c.factor == "e"]
+    (e,) = [c for c in result.contrasts if c.factor == "e"]
     ends = 2 * fit.conf_int(0.05).loc["C(e, Sum)[S.base]"]
     assert (e.difference, e.low, e.high) == pytest.approx((2 * fit.params["C(e, Sum)[S.base]"], ends[0], ends[1]))
-    assert e.p == pytest.approx(found.term("e").p)
+    assert e.p == pytest.approx(result.term("e").p)
 
 
 def test_with_raters_a_level_of_one_cell_has_the_interval_of_its_mean():
@@ -112,15 +112,15 @@ def test_with_raters_a_level_of_one_cell_has_the_interval_of_its_mean():
     own_rng = np.random.default_rng(3)
     spread = np.where(bots == "c", 3, 0.5)
     values = 3 + own_rng.normal(size=18)[raters] + spread * own_rng.normal(size=36)
-    found = anova(values, {"bot": bots}, raters, level=0.9)
-    for one in found.marginals:
-        mine = bots == one.level
+    result = anova(values, {"bot": bots}, raters, level=0.9)
+    for marginal in result.marginals:
+        mine = bots == marginal.level
         # Bots of equally many ratings a rater: there the working correlation of raters plays no part.
         own = mean_interval(values[mine], raters[mine], level=0.9)
-        assert (one.low, one.high) == pytest.approx((own.low, own.high))
-    assert found.eta_reason.code == "not_independent"
-    assert (found.terms[0].low, found.terms[0].high) == (None, None)
-    assert found.terms[0].ss == anova(values, {"bot": bots}).terms[0].ss
+        assert (marginal.low, marginal.high) == pytest.approx((own.low, own.high))
+    assert result.eta_reason.code == "not_independent"
+    assert (result.terms[0].low, result.terms[0].high) == (None, None)
+    assert result.terms[0].ss == anova(values, {"bot": bots}).terms[0].ss
     once = anova(values, {"bot": bots}, [None] * 36)
     assert once.eta_reason is None
     assert once.terms[0].low == anova(values, {"bot": bots}).terms[0].low
@@ -140,11 +140,11 @@ def test_a_level_on_a_scale_has_an_interval_that_stays_on_it():
 
 
 def test_levels_of_one_rater_have_no_interval():
-    found = anova([1.0, 2.0, 4.0, 3.0, 5.0], {"bot": list("aabbb")}, [1, 2, 3, 3, 3])
-    a, b = found.marginals
+    result = anova([1.0, 2.0, 4.0, 3.0, 5.0], {"bot": list("aabbb")}, [1, 2, 3, 3, 3])
+    a, b = result.marginals
     assert a.low is not None
     assert (b.low, b.reason) == (None, ONE_GROUP)
-    assert (found.contrasts[0].p, found.contrasts[0].reason) == (None, ONE_GROUP)
+    assert (result.contrasts[0].p, result.contrasts[0].reason) == (None, ONE_GROUP)
 
 
 def test_where_everybody_rates_every_bot_the_test_is_hotellings() -> None:
@@ -165,12 +165,12 @@ def test_the_test_of_a_factor_of_two_levels_is_that_of_their_difference() -> Non
     bots = own_rng.integers(0, 4, len(raters))
     values = own_rng.normal(size=10)[raters] + own_rng.normal(size=len(raters)) + (bots > 1)
     factors = {"corpus": np.array(list("xxyy"))[bots], "EI": np.array(list("uvuv"))[bots]}
-    found = anova(values, factors, raters)
-    for pair in found.contrasts:
-        assert found.term(pair.factor).p == pytest.approx(pair.p)
+    result = anova(values, factors, raters)
+    for pair in result.contrasts:
+        assert result.term(pair.factor).p == pytest.approx(pair.p)
     # Bots' means are those by which bots are compared everywhere.
     means = fit_gls(values, bots, raters).means
-    level = next(one for one in found.marginals if one.level == "x")
+    level = next(marginal for marginal in result.marginals if marginal.level == "x")
     assert level.mean == pytest.approx(means[:2].mean())
 
 
@@ -201,19 +201,19 @@ def test_interval_of_eta_covers_the_true_effect():
 
 def test_interval_of_eta_is_its_definition():
     data = unbalanced()
-    found = anova(data.y, {name: data[name] for name in "aec"}, level=0.9)
-    term = found.term("e")
+    result = anova(data.y, {name: data[name] for name in "aec"}, level=0.9)
+    term = result.term("e")
     for eta, probability in ((term.low, 0.95), (term.high, 0.05)):
-        shift = eta / (1 - eta) * (term.df + found.residual_df + 1)
-        at = stats.ncf.cdf(term.f, term.df, found.residual_df, shift)
+        shift = eta / (1 - eta) * (term.df + result.residual_df + 1)
+        at = stats.ncf.cdf(term.f, term.df, result.residual_df, shift)
         assert at == pytest.approx(probability, abs=1e-6)
 
 
 def test_undefined_values_are_counted_and_left_out():
     values = [1.0, 2.0, float("nan"), 4.0, 6.0, 5.0]
-    found = anova(values, {"bot": list("aaabbb")})
-    assert (found.n, found.n_dropped) == (5, 1)
-    assert found.term("bot").f == pytest.approx(stats.f_oneway([1, 2], [4, 6, 5]).statistic)
+    result = anova(values, {"bot": list("aaabbb")})
+    assert (result.n, result.n_dropped) == (5, 1)
+    assert result.term("bot").f == pytest.approx(stats.f_oneway([1, 2], [4, 6, 5]).statistic)
 
 
 def test_reasons():

@@ -37,26 +37,26 @@ def judgements(n: int = 600, place: float = 0.0, nu: float = 0.6):
 
 
 def test_published_puddings_with_ties():
-    found = bradley_terry(*puddings())
-    assert [bot.worth for bot in found.bots] == pytest.approx(published.PUDDING_WORTH, abs=3e-5)
-    assert found.tie == pytest.approx(published.PUDDING_TIE, abs=2e-5)
-    assert found.tie_low < found.tie < found.tie_high
-    assert sum(found.probabilities("1", "6")) == pytest.approx(1)
-    assert found.n == sum(sum(numbers) for _, _, *numbers in published.PUDDINGS)
-    assert (found.bots[0].wins, found.bots[0].losses, found.bots[0].ties) == (84, 104, 71)
+    result = bradley_terry(*puddings())
+    assert [bot.worth for bot in result.bots] == pytest.approx(published.PUDDING_WORTH, abs=3e-5)
+    assert result.tie == pytest.approx(published.PUDDING_TIE, abs=2e-5)
+    assert result.tie_low < result.tie < result.tie_high
+    assert sum(result.probabilities("1", "6")) == pytest.approx(1)
+    assert result.n == sum(sum(numbers) for _, _, *numbers in published.PUDDINGS)
+    assert (result.bots[0].wins, result.bots[0].losses, result.bots[0].ties) == (84, 104, 71)
 
 
 def test_published_baseball_without_ties():
     teams, wins = published.BASEBALL_TEAMS, published.BASEBALL_WINS
     rows = [(teams[i], teams[j]) for i, j in np.ndindex(7, 7) for _ in range(wins[i, j])]
     first, second = zip(*rows, strict=True)
-    found = bradley_terry(first, second, [1.0] * len(rows))
-    pairs = {(c.a, c.b): c for c in found.comparisons}
+    result = bradley_terry(first, second, [1.0] * len(rows))
+    pairs = {(c.a, c.b): c for c in result.comparisons}
     for team, (strength, error) in published.BASEBALL_LOG_WORTH.items():
         pair = pairs["Baltimore", team]
         assert -pair.difference == pytest.approx(strength, abs=6e-5)
         assert pair.high - pair.difference == pytest.approx(1.959964 * error, abs=1.5e-4)
-    assert found.tie == 0.0
+    assert result.tie == 0.0
 
 
 def test_davidsons_model_is_a_log_linear_one():
@@ -71,11 +71,11 @@ def test_davidsons_model_is_a_log_linear_one():
             x.append(np.concatenate([strength[1:], np.eye(15)[pair]]))
             y.append(number)
     fit = sm.GLM(y, np.array(x), family=sm.families.Poisson()).fit(tol=1e-12)
-    found = bradley_terry(*puddings())
-    for k, pair in enumerate(c for c in found.comparisons if c.a == "1"):
+    result = bradley_terry(*puddings())
+    for k, pair in enumerate(c for c in result.comparisons if c.a == "1"):
         assert -pair.difference == pytest.approx(fit.params[k], abs=1e-7)
         assert pair.high - pair.difference == pytest.approx(1.959964 * fit.bse[k], rel=1e-5)
-    assert np.log(found.tie_high / found.tie) == pytest.approx(1.959964 * fit.bse[5], rel=1e-5)
+    assert np.log(result.tie_high / result.tie) == pytest.approx(1.959964 * fit.bse[5], rel=1e-5)
 
 
 def test_place_is_the_constant_of_a_logistic_regression():
@@ -84,21 +84,21 @@ def test_place_is_the_constant_of_a_logistic_regression():
     for row, (i, j) in enumerate(zip(first, second, strict=True)):
         x[row, "abcd".index(i)], x[row, "abcd".index(j)] = 1, -1
     fit = sm.Logit(outcomes, sm.add_constant(x[:, 1:])).fit(disp=False)
-    found = bradley_terry(first, second, outcomes, place=True)
+    result = bradley_terry(first, second, outcomes, place=True)
     ends = fit.conf_int()[0]
-    assert (found.first, found.first_low, found.first_high) == pytest.approx((fit.params[0], *ends))
+    assert (result.first, result.first_low, result.first_high) == pytest.approx((fit.params[0], *ends))
     assert bradley_terry(first, second, outcomes).first is None
 
 
 def test_place_with_ties_is_symmetric():
     """Told the other way round, the advantage of the first is a disadvantage, and ties are ties."""
     first, second, outcomes = judgements(place=0.7)
-    found = bradley_terry(first, second, outcomes, place=True)
+    result = bradley_terry(first, second, outcomes, place=True)
     turned = bradley_terry(second, first, [1 - outcome for outcome in outcomes], place=True)
-    assert found.first_low < 0.7 < found.first_high
-    assert turned.first == pytest.approx(-found.first)
-    assert turned.tie == pytest.approx(found.tie)
-    for a, b in zip(turned.bots, found.bots, strict=True):
+    assert result.first_low < 0.7 < result.first_high
+    assert turned.first == pytest.approx(-result.first)
+    assert turned.tie == pytest.approx(result.tie)
+    for a, b in zip(turned.bots, result.bots, strict=True):
         assert a.strength == pytest.approx(b.strength)
 
 
@@ -106,12 +106,12 @@ def test_intervals_cover_and_the_order_of_the_pair_does_not_matter():
     inside = 0
     for _ in range(60):
         first, second, outcomes = judgements(200)
-        found = bradley_terry(first, second, outcomes, level=0.9)
-        pair = next(c for c in found.comparisons if (c.a, c.b) == ("a", "d"))
+        result = bradley_terry(first, second, outcomes, level=0.9)
+        pair = next(c for c in result.comparisons if (c.a, c.b) == ("a", "d"))
         inside += pair.low <= -1.5 <= pair.high
     assert inside >= 47  # 54 expected
     turned = bradley_terry(second, first, [1 - outcome for outcome in outcomes], level=0.9)
-    for a, b in zip(turned.bots, found.bots, strict=True):
+    for a, b in zip(turned.bots, result.bots, strict=True):
         assert a.strength == pytest.approx(b.strength)
 
 
@@ -168,13 +168,13 @@ def test_controls_are_columns_of_a_logistic_regression():
     dummies[np.arange(800), pairs[:, 0]] += 1
     dummies[np.arange(800), pairs[:, 1]] -= 1
     fit = sm.Logit(won, np.column_stack([dummies[:, 1:], np.ones(800), length, lists])).fit(disp=0)
-    found = bradley_terry(
+    result = bradley_terry(
         names[pairs[:, 0]], names[pairs[:, 1]], won, place=True, controls={"length": length, "lists": lists}
     )
-    assert [pair.difference for pair in found.comparisons[:2]] == pytest.approx(-fit.params[:2])
-    assert found.first == pytest.approx(fit.params[2])
-    assert [effect.value for effect in found.controls] == pytest.approx(fit.params[3:])
-    ends = [(effect.low, effect.high) for effect in found.controls]
+    assert [pair.difference for pair in result.comparisons[:2]] == pytest.approx(-fit.params[:2])
+    assert result.first == pytest.approx(fit.params[2])
+    assert [effect.value for effect in result.controls] == pytest.approx(fit.params[3:])
+    ends = [(effect.low, effect.high) for effect in result.controls]
     assert np.array(ends) == pytest.approx(fit.conf_int()[3:], abs=1e-6)
 
 

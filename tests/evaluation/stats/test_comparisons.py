@@ -24,23 +24,23 @@ def test_holm_is_statsmodels():
 
 def test_false_discovery_rates_are_statsmodels():
     p = rng.uniform(0, 1, 40) ** 2
-    found = false_discovery_rates([*p.tolist(), None])
-    np.testing.assert_allclose(found[:-1], multipletests(p, method="fdr_bh")[1])
-    assert found[-1] is None
+    result = false_discovery_rates([*p.tolist(), None])
+    np.testing.assert_allclose(result[:-1], multipletests(p, method="fdr_bh")[1])
+    assert result[-1] is None
     assert false_discovery_rates([None]) == [None]
 
 
 def test_independent_ratings_are_compared_by_welch():
     values = np.concatenate([rng.normal(m, s, n) for m, s, n in ((0, 1, 20), (1, 3, 35), (5, 1, 12))])
     bots = ["a"] * 20 + ["b"] * 35 + ["c"] * 12
-    found = {(c.a, c.b): c for c in pairwise(values, bots, level=0.9).pairs}
-    assert set(found) == {("a", "b"), ("a", "c"), ("b", "c")}
+    results = {(c.a, c.b): c for c in pairwise(values, bots, level=0.9).pairs}
+    assert set(results) == {("a", "b"), ("a", "c"), ("b", "c")}
     test = stats.ttest_ind(values[:20], values[20:55], equal_var=False)
-    assert found["a", "b"].p == pytest.approx(test.pvalue)
-    assert found["a", "b"].df == pytest.approx(test.df)
-    assert found["a", "b"].low == pytest.approx(test.confidence_interval(0.9).low)
-    assert found["a", "b"].difference == pytest.approx(values[:20].mean() - values[20:55].mean())
-    assert found["a", "c"].ordered
+    assert results["a", "b"].p == pytest.approx(test.pvalue)
+    assert results["a", "b"].df == pytest.approx(test.df)
+    assert results["a", "b"].low == pytest.approx(test.confidence_interval(0.9).low)
+    assert results["a", "b"].difference == pytest.approx(values[:20].mean() - values[20:55].mean())
+    assert results["a", "c"].ordered
 
 
 def test_where_everybody_rates_both_bots_it_is_the_paired_test():
@@ -102,13 +102,13 @@ def test_undefined_has_a_reason(values, bots, why):
 def test_the_formula(x, y):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = welch(np.array(x), np.array(y), 0.90)
+        result = welch(np.array(x), np.array(y), 0.90)
     a, b = np.var(x, ddof=1) / len(x), np.var(y, ddof=1) / len(y)
     df = (a + b) ** 2 / (a**2 / (len(x) - 1) + b**2 / (len(y) - 1))
     gap, error = np.mean(x) - np.mean(y), np.sqrt(a + b)
     half = stats.t.ppf(0.95, df) * error
-    assert (found.low, found.high) == pytest.approx((gap - half, gap + half))
-    assert found.p == pytest.approx(2 * stats.t.sf(abs(gap) / error, df))
+    assert (result.low, result.high) == pytest.approx((gap - half, gap + half))
+    assert result.p == pytest.approx(2 * stats.t.sf(abs(gap) / error, df))
 
 
 NAN = float("nan")
@@ -116,12 +116,12 @@ NAN = float("nan")
 
 def test_the_best_and_the_worst():
     scores = [3, 1, NAN, 9, 7, 5, 2]
-    found = extremes(scores, 2)
-    assert found.best.tolist() == [3, 4]
-    assert found.worst.tolist() == [1, 6]
-    assert (found.lowest_best, found.highest_worst) == (7, 2)
-    assert found.n_tied == (1, 1)
-    assert found.reason is None
+    result = extremes(scores, 2)
+    assert result.best.tolist() == [3, 4]
+    assert result.worst.tolist() == [1, 6]
+    assert (result.lowest_best, result.highest_worst) == (7, 2)
+    assert result.n_tied == (1, 1)
+    assert result.reason is None
 
 
 def test_ties_at_the_border_are_drawn_by_the_seed():
@@ -137,10 +137,10 @@ def test_ties_at_the_border_are_drawn_by_the_seed():
 def test_the_groups_never_share_a_conversation():
     scores = np.repeat([1.0, 2.0], [3, 6])
     for seed in range(20):
-        found = extremes(scores, 100, seed=seed)
-        assert len(found.best) == len(found.worst) == 4
-        assert not set(found.best) & set(found.worst)
-    assert found.reason == "9 conversations rated; 100 best and 100 worst require 200"
+        result = extremes(scores, 100, seed=seed)
+        assert len(result.best) == len(result.worst) == 4
+        assert not set(result.best) & set(result.worst)
+    assert result.reason == "9 conversations rated; 100 best and 100 worst require 200"
 
 
 def test_no_best_where_all_are_alike_or_nobody_rated():
@@ -155,35 +155,35 @@ def test_means_and_intervals_by_turn():
     rng = np.random.default_rng(1)
     rows = [rng.normal(size=rng.integers(1, 7)).tolist() for _ in range(30)]
     rows[0] = [None, NAN, 1.5]
-    found = course(rows, level=0.9)
+    result = course(rows, level=0.9)
     frame = pd.DataFrame([pd.Series(row, dtype=float) for row in rows])
-    np.testing.assert_allclose(found.mean, frame.mean())
-    np.testing.assert_array_equal(found.n, frame.count())
+    np.testing.assert_allclose(result.mean, frame.mean())
+    np.testing.assert_array_equal(result.n, frame.count())
     for turn in range(frame.shape[1]):
         values = frame[turn].dropna()
         ends = stats.t.interval(0.9, len(values) - 1, values.mean(), stats.sem(values))
-        assert (found.low[turn], found.high[turn]) == pytest.approx(ends)
+        assert (result.low[turn], result.high[turn]) == pytest.approx(ends)
 
 
 def test_conversations_of_one_person_count_as_that_person_does():
     rows = [[1.0], [1.2], [3.0], [3.1], [5.0], [4.8]]
-    found = course(rows, ["p", "p", "q", "q", "r", "r"])
+    result = course(rows, ["p", "p", "q", "q", "r", "r"])
     means = [1.1, 3.05, 4.9]
     ends = stats.t.interval(0.9, 2, np.mean(means), stats.sem(means))
-    assert (found.low[0], found.high[0]) == pytest.approx(ends)
+    assert (result.low[0], result.high[0]) == pytest.approx(ends)
     nobody = course(rows, [None] * 6)
-    assert nobody.high[0] < found.high[0]
+    assert nobody.high[0] < result.high[0]
     shares = course([[1.0], [1.0], [1.0]], scale=(0.0, 1.0))
     assert 0 < shares.low[0] < 0.7
     assert shares.high[0] == 1
 
 
 def test_one_conversation_has_no_interval_and_none_no_mean():
-    found = course([[1.0, None, 3.0], [2.0, None]])
-    assert found.n.tolist() == [2, 0, 1]
-    assert np.isnan(found.mean[1])
-    assert np.isnan(found.low[2])
-    assert found.mean[2] == 3.0
+    result = course([[1.0, None, 3.0], [2.0, None]])
+    assert result.n.tolist() == [2, 0, 1]
+    assert np.isnan(result.mean[1])
+    assert np.isnan(result.low[2])
+    assert result.mean[2] == 3.0
     assert len(course([]).mean) == 0
 
 
@@ -194,10 +194,10 @@ FROM_NOTHING = (0.0, np.inf)
 
 
 def test_without_a_scale_it_is_welchs_test() -> None:
-    found = difference_of_means((X, Y), APART, 0.9)
+    result = difference_of_means((X, Y), APART, 0.9)
     expected = stats.ttest_ind(X, Y, equal_var=False)
-    assert found.p == pytest.approx(expected.pvalue)
-    assert (found.low, found.high) == pytest.approx(tuple(expected.confidence_interval(0.9)))
+    assert result.p == pytest.approx(expected.pvalue)
+    assert (result.low, result.high) == pytest.approx(tuple(expected.confidence_interval(0.9)))
 
 
 def test_the_interval_of_level_one_less_p_ends_at_nothing() -> None:
@@ -223,9 +223,9 @@ def test_a_group_that_does_not_vary_has_an_interval_only_where_both_ends_of_the_
     on_scale = difference_of_means((never, often), people, 0.9, (0.0, 1.0))
     assert on_scale.high < 0
     for scale in (FROM_NOTHING, None):
-        found = difference_of_means((never, often), people, 0.9, scale)
-        assert (found.low, found.high) == (None, None)
-        assert 0.01 < found.p < 0.05, "the constant group takes the spread of the other one"
+        result = difference_of_means((never, often), people, 0.9, scale)
+        assert (result.low, result.high) == (None, None)
+        assert 0.01 < result.p < 0.05, "the constant group takes the spread of the other one"
     assert difference_of_means((never, never), people, 0.9, (0.0, 1.0)) is None
     one = np.zeros(12, dtype=int)
     assert difference_of_means((X[:2], often), (one[:2], people[1]), 0.9) is None
@@ -233,8 +233,8 @@ def test_a_group_that_does_not_vary_has_an_interval_only_where_both_ends_of_the_
 
 def test_a_p_value_beyond_what_levels_can_tell_is_the_least() -> None:
     low, high = rng_of_turns.normal(10, 0.1, size=40), rng_of_turns.normal(20, 0.1, size=40)
-    found = difference_of_means((low, high), (np.arange(40), np.arange(40, 80)), 0.9, FROM_NOTHING)
-    assert found.p == LEAST_P
+    result = difference_of_means((low, high), (np.arange(40), np.arange(40, 80)), 0.9, FROM_NOTHING)
+    assert result.p == LEAST_P
     same = difference_of_means((low, low), (np.arange(40), np.arange(40, 80)), 0.9, FROM_NOTHING)
     assert same.p == 1.0
 
@@ -242,44 +242,44 @@ def test_a_p_value_beyond_what_levels_can_tell_is_the_least() -> None:
 def test_each_raters_scores_are_scipys():
     raters = rng.permutation(np.repeat(["ann", "bob", "eve"], [12, 30, 9]))
     values = rng.normal(size=51)
-    found = rater_zscores(values, raters)
+    result = rater_zscores(values, raters)
     for name in ("ann", "bob"):
         own = raters == name
-        np.testing.assert_allclose(found.values[own], stats.zscore(values[own], ddof=1))
-    assert np.isnan(found.values[raters == "eve"]).all()
-    assert found.left_out == {"eve": "only 9 of the 10 ratings needed"}
-    assert (found.n_ratings, found.n_used) == (51, 42)
-    assert set(found.raters) == {"ann", "bob"}
+        np.testing.assert_allclose(result.values[own], stats.zscore(values[own], ddof=1))
+    assert np.isnan(result.values[raters == "eve"]).all()
+    assert result.left_out == {"eve": "only 9 of the 10 ratings needed"}
+    assert (result.n_ratings, result.n_used) == (51, 42)
+    assert set(result.raters) == {"ann", "bob"}
 
 
 def test_published_scores_pool_a_workers_sliders():
-    found = rater_zscores(JI_RATINGS, ["w"] * 6, min_ratings=2, pooled=True)
-    np.testing.assert_allclose(found.values, JI_Z_SCORES, atol=6e-5)
+    result = rater_zscores(JI_RATINGS, ["w"] * 6, min_ratings=2, pooled=True)
+    np.testing.assert_allclose(result.values, JI_Z_SCORES, atol=6e-5)
 
 
 def test_dimensions_by_themselves_and_missing_values():
     values = rng.normal(size=(20, 3))
     values[4, 1] = np.nan
-    found = rater_zscores(values, ["w"] * 20)
-    np.testing.assert_allclose(found.values, stats.zscore(values, ddof=1, nan_policy="omit"))
-    assert np.isnan(found.values[4, 1])
+    result = rater_zscores(values, ["w"] * 20)
+    np.testing.assert_allclose(result.values, stats.zscore(values, ddof=1, nan_policy="omit"))
+    assert np.isnan(result.values[4, 1])
 
 
 def test_a_rater_who_never_varies_has_no_scores_but_can_be_centred():
     values = [4.0] * 10 + list(range(10))
     raters = ["flat"] * 10 + ["ok"] * 10
-    found = rater_zscores(values, raters)
-    assert np.isnan(found.values[:10]).all()
-    assert "all 10 ratings are equal" in found.left_out["flat"]
+    result = rater_zscores(values, raters)
+    assert np.isnan(result.values[:10]).all()
+    assert "all 10 ratings are equal" in result.left_out["flat"]
     centred = rater_zscores(values, raters, mode="centre")
     assert centred.values[:10].tolist() == [0.0] * 10
     assert centred.values[10] == -4.5
 
 
 def test_unknown_raters_are_left_out_and_counted():
-    found = rater_zscores([1.0, 2.0, 3.0], [None, float("nan"), ""], min_ratings=2)
-    assert found.left_out == {"": "3 ratings without a rater"}
-    assert found.n_used == 0
+    result = rater_zscores([1.0, 2.0, 3.0], [None, float("nan"), ""], min_ratings=2)
+    assert result.left_out == {"": "3 ratings without a rater"}
+    assert result.n_used == 0
 
 
 def test_codes_give_every_unknown_rater_a_code_of_their_own():

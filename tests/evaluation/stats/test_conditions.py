@@ -46,7 +46,7 @@ def test_bots_are_compared_within_conditions_though_one_had_the_pleasant_one_mor
     plain = {bot: np.mean([row[3] for row in rows if row[0] == bot]) for bot in "ab"}
     assert plain["a"] < plain["b"], "else the draw shows nothing"
 
-    found = compare(ratings)
+    result = compare(ratings)
 
     cells = {
         (bot, level): np.array([row[3] for row in rows if row[:2] == (bot, level)])
@@ -54,14 +54,14 @@ def test_bots_are_compared_within_conditions_though_one_had_the_pleasant_one_mor
         for level in ("bad", "good")
     }
     mean = {bot: np.mean([cells[bot, "bad"].mean(), cells[bot, "good"].mean()]) for bot in "ab"}
-    assert found.order == ("a", "b")
-    assert found.n_conditions == 2
-    assert found.means == pytest.approx(mean)
+    assert result.order == ("a", "b")
+    assert result.n_conditions == 2
+    assert result.means == pytest.approx(mean)
     # Welch's test of a sum of four means, each with a weight of ½.
     parts = {cell: values.var(ddof=1) / len(values) / 4 for cell, values in cells.items()}
     variance = sum(parts.values())
     df = variance**2 / sum(part**2 / (len(cells[cell]) - 1) for cell, part in parts.items())
-    pair = found.pairs[0]
+    pair = result.pairs[0]
     assert pair.difference == pytest.approx(mean["a"] - mean["b"])
     assert pair.error == pytest.approx(np.sqrt(variance))
     assert pair.df == pytest.approx(df)
@@ -98,23 +98,23 @@ def test_a_condition_that_a_bot_lacks_counts_for_no_bot() -> None:
     sizes = {("a", "bad"): 9, ("a", "good"): 9, ("b", "bad"): 9, ("b", "good"): 1}
     rows = [*_between(7, sizes), ("c", "odd", "late", 7.0)]
 
-    found = compare(_ratings(rows))
+    result = compare(_ratings(rows))
 
-    assert found.n_conditions == 1
-    assert found.n_ratings == 19
-    assert found.means["a"] == pytest.approx(np.mean([row[3] for row in rows if row[:2] == ("a", "bad")]))
-    assert found.means["c"] == 7, "one rating keeps nobody from being compared"
-    assert found.pair("a", "b").p is not None
-    assert found.pair("a", "c").p is None
+    assert result.n_conditions == 1
+    assert result.n_ratings == 19
+    assert result.means["a"] == pytest.approx(np.mean([row[3] for row in rows if row[:2] == ("a", "bad")]))
+    assert result.means["c"] == 7, "one rating keeps nobody from being compared"
+    assert result.pair("a", "b").p is not None
+    assert result.pair("a", "c").p is None
 
 
 def test_without_a_shared_condition_all_count_together() -> None:
     rows = _between(1, {("a", "bad"): 8, ("b", "good"): 8})
 
-    found = compare(_ratings(rows))
+    result = compare(_ratings(rows))
 
-    assert found.n_conditions == 0
-    assert found.pairs == compare(replace(_ratings(rows), condition={})).pairs
+    assert result.n_conditions == 0
+    assert result.pairs == compare(replace(_ratings(rows), condition={})).pairs
     assert compare(replace(_ratings(rows), condition={})).n_conditions is None
 
 
@@ -122,11 +122,11 @@ def test_while_a_study_collects_conditions_weigh_the_same() -> None:
     rows = _between(3, {("a", "bad"): 30, ("a", "good"): 5, ("b", "bad"): 6, ("b", "good"): 25})
     known = replace(QUALITY, inferred=False)
 
-    found = compare(_ratings(rows, is_collecting=True))
+    result = compare(_ratings(rows, is_collecting=True))
     scaled = compare(replace(_ratings(rows, is_collecting=True), dimensions=(known,)))
 
-    assert found.test == "always"
-    assert found.means == pytest.approx(compare(_ratings(rows)).means)
+    assert result.test == "always"
+    assert result.means == pytest.approx(compare(_ratings(rows)).means)
     pair, fixed = scaled.pairs[0], compare(_ratings(rows)).pairs[0]
     assert pair.low < fixed.low < fixed.high < pair.high, "an interval for all looks is wider"
 

@@ -38,12 +38,12 @@ rng = np.random.default_rng(0)
 def test_agrees_with_scipy(method):
     x = rng.normal(size=30)
     y = np.round(x + rng.normal(size=30), 1)
-    found = correlate(x, y, method, interval="fisher")
-    assert found.r == pytest.approx(SCIPY[method](x, y).statistic)
+    result = correlate(x, y, method, interval="fisher")
+    assert result.r == pytest.approx(SCIPY[method](x, y).statistic)
     if method == "pearson":  # of ranks p is by the interval's variance, which SciPy does not have
-        assert found.p == pytest.approx(SCIPY[method](x, y).pvalue, rel=1e-6)
-    assert found.low < found.r < found.high
-    assert found.n == 30
+        assert result.p == pytest.approx(SCIPY[method](x, y).pvalue, rel=1e-6)
+    assert result.low < result.r < result.high
+    assert result.n == 30
 
 
 @settings(max_examples=60, deadline=None)
@@ -53,8 +53,8 @@ def test_agrees_with_scipy(method):
 )
 def test_rowwise_is_scipy_row_by_row(x, y):
     for method in METHODS:
-        found = rowwise(x, y, method)
-        for row, a, b in zip(found, x, y, strict=True):
+        result = rowwise(x, y, method)
+        for row, a, b in zip(result, x, y, strict=True):
             if np.ptp(a) == 0 or np.ptp(b) == 0:
                 assert math.isnan(row)
             else:
@@ -88,9 +88,9 @@ def test_undefined_pairs_are_left_out():
 
 def test_fisher_interval_is_scipys():
     x, y = rng.normal(size=20), rng.normal(size=20)
-    found = stats.pearsonr(x, y)
-    expected = found.confidence_interval(0.9)
-    assert fisher_interval(found.statistic, 20, "pearson", 0.9) == pytest.approx(tuple(expected), abs=0.003)
+    result = stats.pearsonr(x, y)
+    expected = result.confidence_interval(0.9)
+    assert fisher_interval(result.statistic, 20, "pearson", 0.9) == pytest.approx(tuple(expected), abs=0.003)
     assert fisher_interval(0.3, 3) == (None, None)
 
 
@@ -116,9 +116,9 @@ def test_intervals_of_ranks_hold_with_few_bots(method, n_bots, true):
     """
     draw = np.random.default_rng(5)
     x, noise = draw.normal(size=(2, 1000, n_bots))
-    found = rowwise(x, true * x + math.sqrt(1 - true**2) * noise, method)
+    result = rowwise(x, true * x + math.sqrt(1 - true**2) * noise, method)
     truth = {"spearman": 6 / math.pi * math.asin(true / 2), "kendall": 2 / math.pi * math.asin(true)}[method]
-    ends = np.array([fisher_interval(r, n_bots, method) for r in found.tolist()])
+    ends = np.array([fisher_interval(r, n_bots, method) for r in result.tolist()])
     held = ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).mean()
     assert held >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 1000)
 
@@ -134,11 +134,11 @@ def test_ranks_all_in_order_have_an_interval():
 def test_the_jackknife_agrees_with_fisher_on_normal_data(method):
     x = rng.normal(size=400)
     y = 0.6 * x + rng.normal(size=400)
-    found = correlate(x, y, method)
+    result = correlate(x, y, method)
     fisher = correlate(x, y, method, interval="fisher")
-    assert found.low == pytest.approx(fisher.low, abs=0.035)
-    assert found.high == pytest.approx(fisher.high, abs=0.035)
-    assert "jackknife" in found.interval
+    assert result.low == pytest.approx(fisher.low, abs=0.035)
+    assert result.high == pytest.approx(fisher.high, abs=0.035)
+    assert "jackknife" in result.interval
     assert "Fisher" in fisher.interval
 
 
@@ -164,8 +164,8 @@ def test_p_and_interval_of_units_agree(method):
     shift = rng.normal(size=12)[people]
     x, y = rng.normal(size=48) + shift, rng.normal(size=48) + shift
     p = correlate(x, y, method, units=people).p
-    found = correlate(x, y, method, units=people, level=1 - p)
-    assert min(abs(found.low), abs(found.high)) == pytest.approx(0, abs=1e-9)
+    result = correlate(x, y, method, units=people, level=1 - p)
+    assert min(abs(result.low), abs(result.high)) == pytest.approx(0, abs=1e-9)
     assert p > correlate(x, y, method).p, "people differ, and are few"
 
 
@@ -185,8 +185,8 @@ def test_kendall_of_very_many_pairs_of_people_has_no_interval(monkeypatch):
     monkeypatch.setattr(correlation, "MOST_PAIRS_OF_KENDALL", 30)
     x, y = rng.normal(size=40), rng.normal(size=40)
     assert "Fisher" in correlate(x, y, "kendall").interval
-    found = correlate(x, y, "kendall", units=np.arange(40) // 2)
-    assert (found.p, found.low, found.reason.code) == (None, None, "many_pairs_of_units")
+    result = correlate(x, y, "kendall", units=np.arange(40) // 2)
+    assert (result.p, result.low, result.reason.code) == (None, None, "many_pairs_of_units")
 
 
 def test_permutations_of_few_things_are_all_of_them():
@@ -212,12 +212,12 @@ def test_within_groups_against_a_regression_with_group_dummies():
     shift = np.repeat([0.0, 5.0, -3.0], 8)
     x = rng.normal(size=24) + shift
     y = 0.3 * x + rng.normal(size=24) + 2 * shift
-    found = within_groups(x, y, groups, interval="fisher")
+    result = within_groups(x, y, groups, interval="fisher")
     dummies = (groups[:, None] == np.unique(groups)).astype(float)
     fit = sm.OLS(y, np.column_stack([x, dummies])).fit()
-    assert found.p == pytest.approx(fit.pvalues[0])
+    assert result.p == pytest.approx(fit.pvalues[0])
     partial = fit.tvalues[0] / math.sqrt(fit.tvalues[0] ** 2 + fit.df_resid)
-    assert found.r == pytest.approx(partial)
+    assert result.r == pytest.approx(partial)
 
 
 def test_within_groups_of_one_each_is_undefined():
@@ -230,14 +230,14 @@ def test_spearman_of_many_pairs_has_the_interval_of_ranks_made_anew() -> None:
     shift = rng.normal(size=60)[units]
     x = np.round(rng.normal(size=300) + shift, 1)
     y = np.round(x + rng.normal(size=300) + shift, 1)
-    found = correlate(x, y, "spearman", units=units)
+    result = correlate(x, y, "spearman", units=units)
     draws = []
     for _ in range(1000):
         rows = np.concatenate([np.flatnonzero(units == u) for u in rng.integers(0, 60, size=60)])
         draws.append(stats.spearmanr(x[rows], y[rows]).statistic)
     low, high = np.quantile(draws, [0.025, 0.975])
-    assert found.low == pytest.approx(low, abs=0.03)
-    assert found.high == pytest.approx(high, abs=0.03)
+    assert result.low == pytest.approx(low, abs=0.03)
+    assert result.high == pytest.approx(high, abs=0.03)
 
 
 @pytest.mark.parametrize("decimals", [0, 3])
@@ -258,10 +258,10 @@ def test_spearman_without_one_of_many_units_is_nearly_exact():
     codes = np.arange(300) // 2
     x = np.round(rng.normal(size=300), 1)
     y = np.round(x + rng.normal(size=300), 1)
-    found = leave_one_out_spearman(x, y, codes)
+    result = leave_one_out_spearman(x, y, codes)
     expected = [stats.spearmanr(x[codes != u], y[codes != u]).statistic for u in range(150)]
-    np.testing.assert_allclose(found, expected, atol=2e-4)
-    assert np.std(found) == pytest.approx(np.std(expected), rel=0.02)
+    np.testing.assert_allclose(result, expected, atol=2e-4)
+    assert np.std(result) == pytest.approx(np.std(expected), rel=0.02)
 
 
 def test_within_groups_over_people_makes_the_means_anew_without_each():
@@ -279,10 +279,10 @@ def test_within_groups_over_people_makes_the_means_anew_without_each():
 
     without = np.array([r_of(people != one) for one in range(15)])
     np.testing.assert_allclose(leave_one_out_pearson(x, y, people, groups), without)
-    found = within_groups(x, y, groups, units=people)
-    assert found.r == pytest.approx(r_of(np.ones(60, dtype=bool)))
-    ends = jackknife_interval(found.r, without, 2.0, 0.95)
-    assert (found.low, found.high) == pytest.approx(ends)
+    result = within_groups(x, y, groups, units=people)
+    assert result.r == pytest.approx(r_of(np.ones(60, dtype=bool)))
+    ends = jackknife_interval(result.r, without, 2.0, 0.95)
+    assert (result.low, result.high) == pytest.approx(ends)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -293,9 +293,9 @@ def test_p_is_that_of_the_interval(method, units):
     for slope in np.linspace(0, 0.6, 15):
         x = draw.normal(size=60)
         y = slope * x + draw.normal(size=60)
-        found = correlate(x, y, method, units=units)
-        assert (found.p < 0.05) == (not found.low <= 0 <= found.high)
-        seen.add(found.p < 0.05)
+        result = correlate(x, y, method, units=units)
+        assert (result.p < 0.05) == (not result.low <= 0 <= result.high)
+        seen.add(result.p < 0.05)
         within = within_groups(x, y, np.arange(60) % 3, units=units)
         assert (within.p < 0.05) == (not within.low <= 0 <= within.high)
     assert seen == {True, False}
@@ -353,26 +353,26 @@ def test_bots_of_skewed_metrics_hold_level_and_interval(method, n_bots, zeros):
         x = np.where(draw.random((n, n_bots)) < zeros, 0.0, np.exp(0.5 * draw.normal(size=(n, n_bots))))
         x = x[np.ptp(x, axis=1) > 0]
         y = slope * x + draw.normal(size=x.shape)
-        found = [correlate(a, b, method, interval="fisher") for a, b in zip(x, y, strict=True)]
-        error = 2 * math.sqrt(0.05 * 0.95 / len(found))
+        results = [correlate(a, b, method, interval="fisher") for a, b in zip(x, y, strict=True)]
+        error = 2 * math.sqrt(0.05 * 0.95 / len(results))
         if method == "pearson":
             spread = slope * x.std(axis=1)
             true = spread / np.sqrt(spread**2 + 1)
-            held = [one.low <= r <= one.high for one, r in zip(found, true, strict=True)]
+            held = [one.low <= r <= one.high for one, r in zip(results, true, strict=True)]
             assert np.mean(held) >= 0.95 - error
         if not slope:
-            assert np.mean([one.p < 0.05 for one in found]) <= 0.05 + error
+            assert np.mean([one.p < 0.05 for one in results]) <= 0.05 + error
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.8])
 @pytest.mark.parametrize("design", simulated_columns.DESIGNS[1:4])
 def test_skewed_columns_with_mass_at_0_hold_their_level_or_have_none(design, slope):
-    found = simulated_columns.held(design, slope, "pearson", 500)
-    error = 2 * np.sqrt(0.05 * 0.95 / found.n)
-    assert found.n > 80
-    assert found.held / found.n >= 0.95 - error
-    assert found.contrary == 0
-    assert slope or found.told / found.n <= 0.05 + error
+    result = simulated_columns.held(design, slope, "pearson", 500)
+    error = 2 * np.sqrt(0.05 * 0.95 / result.n)
+    assert result.n > 80
+    assert result.held / result.n >= 0.95 - error
+    assert result.contrary == 0
+    assert slope or result.told / result.n <= 0.05 + error
 
 
 def test_a_column_that_one_item_carries_has_neither_interval_nor_p():

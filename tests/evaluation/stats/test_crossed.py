@@ -40,17 +40,17 @@ def crossed(n: int = 300):
 
 def test_linear_is_statsmodels_with_variance_components():
     y, x, rater, item = crossed()
-    found = fit_linear(y, x, [rater, item])
+    linear = fit_linear(y, x, [rater, item])
     frame = pd.DataFrame({"y": y, "a": x[:, 1], "b": x[:, 2], "rater": rater, "item": item, "one": 1})
     parts = {"rater": "0 + C(rater)", "item": "0 + C(item)"}
     model = smf.mixedlm("y ~ a + b", frame, groups="one", re_formula="0", vc_formula=parts).fit()
-    assert found.converged
-    np.testing.assert_allclose(found.beta, model.fe_params, rtol=1e-4)
+    assert linear.converged
+    np.testing.assert_allclose(linear.beta, model.fe_params, rtol=1e-4)
     variances = dict(zip(sorted(parts), np.sqrt(model.vcomp), strict=True))
-    np.testing.assert_allclose(found.tau, [variances["rater"], variances["item"]], rtol=1e-4)
-    assert found.sigma == pytest.approx(np.sqrt(model.scale), rel=1e-4)
-    assert found.log_likelihood == pytest.approx(model.llf, abs=1e-5)
-    np.testing.assert_allclose(np.sqrt(np.diag(found.covariance)), model.bse_fe, rtol=3e-3)
+    np.testing.assert_allclose(linear.tau, [variances["rater"], variances["item"]], rtol=1e-4)
+    assert linear.sigma == pytest.approx(np.sqrt(model.scale), rel=1e-4)
+    assert linear.log_likelihood == pytest.approx(model.llf, abs=1e-5)
+    np.testing.assert_allclose(np.sqrt(np.diag(linear.covariance)), model.bse_fe, rtol=3e-3)
 
 
 def test_a_balanced_design_has_the_exact_test_of_repeated_measures():
@@ -78,16 +78,16 @@ def test_raters_of_one_bot_each_leave_the_degrees_of_freedom_of_raters():
 
 def test_ordinal_has_the_published_figures_of_clmm_for_the_wine():
     """`summary(clmm(rating ~ temp + contact + (1|judge), data = wine))`, as the package's tutorial prints it."""
-    found = fit_ordinal(WINE.ravel() - 1, TREATMENTS, [JUDGE])
-    assert found.converged
-    np.testing.assert_allclose(found.beta, [3.0630, 1.8349], atol=1e-4)
-    np.testing.assert_allclose(found.thresholds, [-1.6237, 1.5134, 4.2285, 6.0888], atol=1e-4)
-    assert found.tau[0] ** 2 == pytest.approx(1.279, abs=1e-3)
-    assert found.log_likelihood == pytest.approx(-81.57, abs=5e-3)
-    np.testing.assert_allclose(np.sqrt(np.diag(found.covariance)), [0.5954, 0.5125], atol=2e-4)
+    ordinal = fit_ordinal(WINE.ravel() - 1, TREATMENTS, [JUDGE])
+    assert ordinal.converged
+    np.testing.assert_allclose(ordinal.beta, [3.0630, 1.8349], atol=1e-4)
+    np.testing.assert_allclose(ordinal.thresholds, [-1.6237, 1.5134, 4.2285, 6.0888], atol=1e-4)
+    assert ordinal.tau[0] ** 2 == pytest.approx(1.279, abs=1e-3)
+    assert ordinal.log_likelihood == pytest.approx(-81.57, abs=5e-3)
+    np.testing.assert_allclose(np.sqrt(np.diag(ordinal.covariance)), [0.5954, 0.5125], atol=2e-4)
     # Bottles of one treatment do not differ.
     both = fit_ordinal(WINE.ravel() - 1, TREATMENTS, [JUDGE, BOTTLE])
-    np.testing.assert_allclose(both.beta, found.beta, atol=1e-4)
+    np.testing.assert_allclose(both.beta, ordinal.beta, atol=1e-4)
     assert (both.tau[1], both.converged) == (0.0, True)
 
 

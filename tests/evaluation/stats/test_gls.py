@@ -93,9 +93,9 @@ def test_errors_and_degrees_of_freedom_are_those_of_dense_algebra(
     fit = fit_gls(*design(np.random.default_rng(3)))
     assert fit.share > 0.05
     for i, j in ((0, 1), (0, 3), (2, 3)):
-        found = fit.gap(i, j)
+        result = fit.gap(i, j)
         error, df, bias = dense(fit, i, j)
-        assert (found.error, found.df) == pytest.approx((error, df))
+        assert (result.error, result.df) == pytest.approx((error, df))
         assert bias == pytest.approx(1), "CR2 has no bias under its working model"
 
 
@@ -123,8 +123,8 @@ def test_where_ratings_are_alone_it_is_welchs_test() -> None:
     fit = fit_gls(values, bot, rater)
     for i, j in ((0, 1), (0, 3), (2, 3)):
         test = stats.ttest_ind(values[bot == i], values[bot == j], equal_var=False)
-        found = fit.gap(i, j)
-        assert (found.difference / found.error, found.df) == pytest.approx((test.statistic, test.df))
+        result = fit.gap(i, j)
+        assert (result.difference / result.error, result.df) == pytest.approx((test.statistic, test.df))
 
 
 def test_a_bot_that_spreads_more_has_larger_errors_which_one_variance_for_all_misses() -> None:
@@ -134,9 +134,9 @@ def test_a_bot_that_spreads_more_has_larger_errors_which_one_variance_for_all_mi
     for k in range(200):
         values, bot, rater = within(rng)
         fit = fit_gls(values, bot, rater)
-        found = fit.gap(0, 1), fit.gap(2, 3)
-        robust[:, k] = [one.error**2 for one in found]
-        gaps[:, k] = [one.difference for one in found]
+        result = fit.gap(0, 1), fit.gap(2, 3)
+        robust[:, k] = [one.error**2 for one in result]
+        gaps[:, k] = [one.difference for one in result]
         data = values.reshape(20, 4)
         left = data - data.mean(axis=0) - data.mean(axis=1, keepdims=True) + data.mean()
         model[k] = 2 * (left**2).sum() / (19 * 3) / 20

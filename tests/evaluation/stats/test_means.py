@@ -25,52 +25,52 @@ rng = np.random.default_rng(0)
 
 def test_values_that_are_independent_have_students_interval() -> None:
     values = rng.gamma(2.0, size=15)
-    found = mean_interval(values, level=0.9)
+    result = mean_interval(values, level=0.9)
     expected = stats.ttest_1samp(values, 0).confidence_interval(0.9)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
-    assert (found.mean, found.n) == (pytest.approx(values.mean()), 15)
+    assert (result.low, result.high) == pytest.approx((expected.low, expected.high))
+    assert (result.mean, result.n) == (pytest.approx(values.mean()), 15)
 
 
 def test_raters_with_as_many_ratings_each_count_by_their_means() -> None:
     table = rng.normal(size=(8, 3)) + rng.normal(size=(8, 1))
-    found = mean_interval(table.ravel(), np.repeat(np.arange(8), 3))
+    result = mean_interval(table.ravel(), np.repeat(np.arange(8), 3))
     expected = stats.ttest_1samp(table.mean(axis=1), 0).confidence_interval(0.9)
-    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert (result.low, result.high) == pytest.approx((expected.low, expected.high))
 
 
 def test_unequal_raters_have_the_degrees_of_freedom_of_dense_algebra() -> None:
     for spread in (0.0, 0.5, 2.0):
         units = np.repeat(np.arange(6), [1, 2, 2, 5, 9, 14])
         values = rng.normal(0, spread, 6)[units] + rng.normal(size=len(units))
-        found = mean_spread(values, units)
+        result = mean_spread(values, units)
         expected = dense(values, units)
-        assert found.variance == pytest.approx(expected.variance)
-        assert found.df == pytest.approx(expected.df)
-        assert found.df < 5
+        assert result.variance == pytest.approx(expected.variance)
+        assert result.df == pytest.approx(expected.df)
+        assert result.df < 5
 
 
 def test_shares_have_wilsons_interval_of_their_effective_number() -> None:
     values = np.repeat([1.0, 0.0], [17, 4])
-    found = mean_interval(values, scale=SHARE, level=0.95)
+    result = mean_interval(values, scale=SHARE, level=0.95)
     # By t with 20 degrees of freedom, and the variance that divides by n − 1.
     alpha = 2 * stats.norm.sf(stats.t.ppf(0.975, 20))
     expected = proportion_confint(17 / 21 * 20, 20, alpha=alpha, method="wilson")
-    assert (found.low, found.high) == pytest.approx(expected)
+    assert (result.low, result.high) == pytest.approx(expected)
 
 
 def test_an_interval_stays_on_its_scale_and_turns_to_its_middle() -> None:
     values = [5, 5, 5, 5, 4]
-    found, free = mean_interval(values, scale=(1, 5)), mean_interval(values)
-    assert free.high > 5 > found.high
-    assert found.mean - found.low > 2 * (found.high - found.mean)
+    result, free = mean_interval(values, scale=(1, 5)), mean_interval(values)
+    assert free.high > 5 > result.high
+    assert result.mean - result.low > 2 * (result.high - result.mean)
     turned = mean_interval([6 - value for value in values], scale=(1, 5))
-    assert (turned.low, turned.high) == pytest.approx((6 - found.high, 6 - found.low))
+    assert (turned.low, turned.high) == pytest.approx((6 - result.high, 6 - result.low))
 
 
 def test_a_wide_scale_changes_nothing() -> None:
     values = rng.normal(size=12)
-    found, free = mean_interval(values, scale=(-1e6, 1e6)), mean_interval(values)
-    assert (found.low, found.high) == pytest.approx((free.low, free.high))
+    result, free = mean_interval(values, scale=(-1e6, 1e6)), mean_interval(values)
+    assert (result.low, result.high) == pytest.approx((free.low, free.high))
 
 
 def test_a_scale_with_one_end_is_the_limit_of_a_wide_one_for_what_is_not_skewed() -> None:
@@ -86,7 +86,7 @@ def test_a_scale_with_one_end_is_the_limit_of_a_wide_one_for_what_is_not_skewed(
 
 def test_skewed_values_reach_as_far_as_halls_interval() -> None:
     values = np.array([1.0, 1, 2, 2, 3, 3, 4, 6, 9, 20])
-    found = mean_interval(values, scale=(0, np.inf), level=0.9)
+    result = mean_interval(values, scale=(0, np.inf), level=0.9)
     mean, error = values.mean(), stats.sem(values)
     k = stats.skew(values, bias=False) / np.sqrt(10)
     # As few degrees of freedom as one long text of ten leaves: 2 n / (excess + 2).
@@ -94,11 +94,11 @@ def test_skewed_values_reach_as_far_as_halls_interval() -> None:
     assert 1 < df < 3
     t = stats.t.ppf(0.95, df)
     # The upper end is where Hall's polynomial of the studentised mean is −t.
-    at = (mean - found.high) / error
+    at = (mean - result.high) / error
     assert at + k * at**2 / 3 + k**2 * at**3 / 27 + k / 6 == pytest.approx(-t)
     plain = mean_interval(values, level=0.9)
-    assert found.high - mean > 1.3 * (plain.high - mean)
-    assert found.low > 0
+    assert result.high - mean > 1.3 * (plain.high - mean)
+    assert result.low > 0
 
 
 @pytest.mark.parametrize("n", [5, 10, 30])
@@ -107,15 +107,15 @@ def test_means_of_skewed_counts_hold(n: int) -> None:
     own = np.random.default_rng(2)
     true, inside = np.exp(0.6**2 / 2), 0
     for _ in range(1_000):
-        found = mean_interval(np.exp(0.6 * own.normal(size=n)), level=0.9, scale=(0, np.inf))
-        inside += found.low <= true <= found.high
+        result = mean_interval(np.exp(0.6 * own.normal(size=n)), level=0.9, scale=(0, np.inf))
+        inside += result.low <= true <= result.high
     assert inside / 1_000 >= 0.9 - 3 * np.sqrt(0.9 * 0.1 / 1_000)
 
 
 def test_raters_who_all_agree_take_the_widest_interval_of_the_scale() -> None:
     t2 = stats.t.ppf(0.95, 4) ** 2
-    found = mean_interval([5.0] * 5, scale=(1, 5))
-    assert (found.low, found.high) == pytest.approx((5 - 4 * t2 / (5 + t2), 5))
+    result = mean_interval([5.0] * 5, scale=(1, 5))
+    assert (result.low, result.high) == pytest.approx((5 - 4 * t2 / (5 + t2), 5))
     # As if all had said 1 or 5, three quarters of them 5.
     inner = mean_interval([4.0] * 5, scale=(1, 5))
     ends = proportion_confint(0.75 * 5, 5, alpha=2 * stats.norm.sf(np.sqrt(t2)), method="wilson")
@@ -167,9 +167,9 @@ def test_intervals_hold_where_everybody_rates_the_same(sizes: tuple[int, int], s
     ],
 )
 def test_undefined_has_a_reason(values: list[float], groups: list[str] | None, expected: Interval) -> None:
-    found = mean_interval(values, groups)
-    assert found == expected
-    assert isinstance(found.reason, Reason)
+    result = mean_interval(values, groups)
+    assert result == expected
+    assert isinstance(result.reason, Reason)
 
 
 def test_a_value_off_the_scale_is_refused() -> None:
@@ -204,18 +204,18 @@ def test_power_is_statsmodels():
         expected = TTestIndPower().power(d, n, alpha)
         assert power_reached(n, d * 2, 2.0, alpha=alpha) == pytest.approx(expected, abs=1e-5)
         paired = TTestPower().power(d / np.sqrt(2 * (1 - 0.3)), n, alpha)
-        found = power_reached(n, -d, 1.0, alpha=alpha, design="paired", correlation=0.3)
-        assert found == pytest.approx(paired, abs=1e-5)
+        result = power_reached(n, -d, 1.0, alpha=alpha, design="paired", correlation=0.3)
+        assert result == pytest.approx(paired, abs=1e-5)
 
 
 def test_needed_is_the_least_that_reaches_the_power():
     for d in (0.07, 0.31, 1.4, 9.0):
-        found = raters_needed(d, 1.3, n_comparisons=n_pairs(12))
-        assert found.alpha == pytest.approx(0.05 / 66)
-        assert found.power >= 0.8
-        assert found.power == power_reached(found.n, d, 1.3, alpha=found.alpha)
-        if found.n > 2:
-            assert power_reached(found.n - 1, d, 1.3, alpha=found.alpha) < 0.8
+        result = raters_needed(d, 1.3, n_comparisons=n_pairs(12))
+        assert result.alpha == pytest.approx(0.05 / 66)
+        assert result.power >= 0.8
+        assert result.power == power_reached(result.n, d, 1.3, alpha=result.alpha)
+        if result.n > 2:
+            assert power_reached(result.n - 1, d, 1.3, alpha=result.alpha) < 0.8
 
 
 def test_detectable_difference_turns_it_round():

@@ -39,40 +39,40 @@ def unbalanced(n_raters: int = 40, rater_sd: float = 1.2) -> pd.DataFrame:
 
 def test_published_fit():
     data = ergo_stool()
-    found = mixed_model(data.y, data.bot, data.rater)
-    assert found.converged
-    assert found.rater_sd == pytest.approx(1.332465, abs=2e-6)
-    assert found.residual_sd == pytest.approx(1.100295, abs=2e-6)
-    assert (found.df1, found.df2) == (3, 24)
-    assert found.f == pytest.approx(22.356, abs=5e-4)
-    assert found.bots[1].mean - found.bots[0].mean == pytest.approx(3.888889, abs=1e-6)
-    assert found.bots[0].mean == pytest.approx(8.555556, abs=1e-6)
+    result = mixed_model(data.y, data.bot, data.rater)
+    assert result.converged
+    assert result.rater_sd == pytest.approx(1.332465, abs=2e-6)
+    assert result.residual_sd == pytest.approx(1.100295, abs=2e-6)
+    assert (result.df1, result.df2) == (3, 24)
+    assert result.f == pytest.approx(22.356, abs=5e-4)
+    assert result.bots[1].mean - result.bots[0].mean == pytest.approx(3.888889, abs=1e-6)
+    assert result.bots[0].mean == pytest.approx(8.555556, abs=1e-6)
 
 
 def test_balanced_f_is_repeated_measures():
     data = ergo_stool()
     table = AnovaRM(data, "y", "rater", within=["bot"]).fit().anova_table
-    found = mixed_model(data.y, data.bot, data.rater)
-    assert found.f == pytest.approx(table["F Value"].iloc[0])
-    assert found.p == pytest.approx(table["Pr > F"].iloc[0])
+    result = mixed_model(data.y, data.bot, data.rater)
+    assert result.f == pytest.approx(table["F Value"].iloc[0])
+    assert result.p == pytest.approx(table["Pr > F"].iloc[0])
 
 
 def test_unbalanced_is_statsmodels():
     data = unbalanced()
     fit = smf.mixedlm("y ~ 0 + bot", data, groups=data.rater).fit(reml=True, method="lbfgs")
     assert fit.converged
-    found = mixed_model(data.y, data.bot, data.rater, level=0.95)
-    np.testing.assert_allclose([b.mean for b in found.bots], fit.fe_params, atol=1e-5)
-    assert found.rater_sd**2 == pytest.approx(fit.cov_re.iloc[0, 0], rel=1e-4)
-    assert found.residual_sd**2 == pytest.approx(fit.scale, rel=1e-4)
+    result = mixed_model(data.y, data.bot, data.rater, level=0.95)
+    np.testing.assert_allclose([b.mean for b in result.bots], fit.fe_params, atol=1e-5)
+    assert result.rater_sd**2 == pytest.approx(fit.cov_re.iloc[0, 0], rel=1e-4)
+    assert result.residual_sd**2 == pytest.approx(fit.scale, rel=1e-4)
     # The raw mean of a bot depends on who happened to rate it; the model's does so less.
-    assert any(abs(b.mean - b.raw_mean) > 0.01 for b in found.bots)
+    assert any(abs(b.mean - b.raw_mean) > 0.01 for b in result.bots)
 
 
 def test_where_everybody_rates_every_bot_once_a_mean_has_students_interval_over_raters():
     data = ergo_stool()
-    found = mixed_model(data.y, data.bot, data.rater, level=0.9)
-    for bot in found.bots:
+    result = mixed_model(data.y, data.bot, data.rater, level=0.9)
+    for bot in result.bots:
         own = data.y[data.bot == bot.bot]
         half = stats.t.ppf(0.95, 8) * own.std(ddof=1) / 3
         assert (bot.low, bot.high) == pytest.approx((bot.mean - half, bot.mean + half))
@@ -109,13 +109,13 @@ def test_the_raters_share_has_the_interval_of_the_f_distribution():
     McCulloch 1992).
     """
     data = ergo_stool()
-    found = mixed_model(data.y, data.bot, data.rater, level=0.9)
+    result = mixed_model(data.y, data.bot, data.rater, level=0.9)
     table = data.pivot_table(index="rater", columns="bot", values="y").to_numpy()
     of_raters = 4 * table.mean(axis=1).var(ddof=1)
     left = table - table.mean(axis=0) - table.mean(axis=1, keepdims=True) + table.mean()
     f = of_raters / ((left**2).sum() / (8 * 3))
     ratios = [(f / stats.f.ppf(end, 8, 24) - 1) / 4 for end in (0.95, 0.05)]
-    assert (found.share_low, found.share_high) == pytest.approx([ratio / (1 + ratio) for ratio in ratios], rel=1e-5)
+    assert (result.share_low, result.share_high) == pytest.approx([ratio / (1 + ratio) for ratio in ratios], rel=1e-5)
 
 
 def test_interval_of_the_raters_share_covers():
@@ -123,17 +123,17 @@ def test_interval_of_the_raters_share_covers():
     inside = 0
     for _ in range(100):
         data = unbalanced(25, 1.0)
-        found = mixed_model(data.y, data.bot, data.rater, level=0.9)
-        assert found.share_low <= found.rater_share <= found.share_high
-        inside += found.share_low <= 0.5 <= found.share_high
+        result = mixed_model(data.y, data.bot, data.rater, level=0.9)
+        assert result.share_low <= result.rater_share <= result.share_high
+        inside += result.share_low <= 0.5 <= result.share_high
     assert 84 <= inside <= 98
 
 
 def test_raters_and_bots_that_cannot_be_told_apart_leave_every_share_open():
     """Each bot has one rater, so what raters add is not seen."""
     bots, raters = np.repeat(["a", "b"], 6), np.repeat([0, 1], 6)
-    found = mixed_model(rng.normal(size=12), [*bots, "a", "b"][:12], raters)
-    assert not found.converged
+    result = mixed_model(rng.normal(size=12), [*bots, "a", "b"][:12], raters)
+    assert not result.converged
     both = mixed_model(rng.normal(size=16), np.tile(["a", "b", "a", "b"], 4), np.repeat(np.arange(4), 4))
     assert 0 <= both.share_low <= both.rater_share <= both.share_high < 1
 
@@ -144,17 +144,17 @@ def test_no_variance_between_raters():
     # Each rater's two ratings lean to opposite sides: the variance between raters is below chance.
     lean = np.repeat(np.arange(20) - 9.5, 2) * np.tile([1, -1], 20)
     values = lean + np.tile([0.0, 1.0], 20) + rng.normal(0, 0.01, 40)
-    found = mixed_model(values, bots, raters)
-    assert found.rater_sd == 0
-    assert found.share_low == 0
+    result = mixed_model(values, bots, raters)
+    assert result.rater_sd == 0
+    assert result.share_low == 0
     # As if raters differed by just as much as chance makes them: F with 19 and 19 degrees of freedom, two ratings each.
     ratio = (1 / stats.f.ppf(0.025, 19, 19) - 1) / 2
-    assert found.share_high == pytest.approx(ratio / (1 + ratio), rel=1e-5)
-    assert found.raters_are_alike
+    assert result.share_high == pytest.approx(ratio / (1 + ratio), rel=1e-5)
+    assert result.raters_are_alike
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         fit = smf.mixedlm("y ~ 0 + b", pd.DataFrame({"y": values, "b": bots}), groups=raters).fit()
-    assert found.residual_sd**2 == pytest.approx(fit.scale, rel=1e-3)
+    assert result.residual_sd**2 == pytest.approx(fit.scale, rel=1e-3)
 
 
 def test_each_rater_one_bot_is_judged_between_raters():
@@ -162,20 +162,20 @@ def test_each_rater_one_bot_is_judged_between_raters():
     raters = np.repeat(np.arange(16), 5)
     bots = np.where(raters < 8, "a", "b")
     values = np.repeat(rng.normal(size=16), 5) + rng.normal(size=80)
-    found = mixed_model(values, bots, raters)
+    result = mixed_model(values, bots, raters)
     means = values.reshape(16, 5).mean(axis=1)
     expected = stats.ttest_ind(means[:8], means[8:])
-    assert found.df2 == 14
-    assert found.p == pytest.approx(expected.pvalue, rel=1e-5)
+    assert result.df2 == 14
+    assert result.p == pytest.approx(expected.pvalue, rel=1e-5)
 
 
 def test_many_ratings():
     n = 100_000
     raters, bots = rng.integers(0, 5000, n), rng.integers(0, 12, n).astype(str)
     kind = rng.normal(0, 2, 5000)
-    found = mixed_model(kind[raters] + rng.normal(0, 1, n), bots, raters)
-    assert found.rater_sd == pytest.approx(2, abs=0.06)
-    assert found.residual_sd == pytest.approx(1, abs=0.01)
+    result = mixed_model(kind[raters] + rng.normal(0, 1, n), bots, raters)
+    assert result.rater_sd == pytest.approx(2, abs=0.06)
+    assert result.residual_sd == pytest.approx(1, abs=0.01)
 
 
 def test_undefined_values_and_unknown_raters():
@@ -226,8 +226,8 @@ def test_intervals_hold_as_often_as_they_say(
     likelihood's χ² the raters' share of eight raters in 88. Tests that took the ratings as independent found
     something in 20 to 29 % of 10 where each rates one bot, and that of odds by chi-squared in 17 to 24 where all rate
     all."""
-    found = simulated.held(of, drawn, design, n_raters, N_STUDIES)
-    shares = {what: one.inside / one.of for what, one in found.items() if one.of > N_STUDIES / 2}
+    result = simulated.held(of, drawn, design, n_raters, N_STUDIES)
+    shares = {what: one.inside / one.of for what, one in result.items() if one.of > N_STUDIES / 2}
     assert len(shares) >= 4
     assert sum(shares.values()) / len(shares) > LEAST
     assert min(shares.values()) > LEAST - 0.04
@@ -250,26 +250,26 @@ def ratings(n: int = 400) -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_published_fit_of_the_cheese_data():
-    found = ordinal_model(*cheese())
-    assert found.converged
-    pairs = {(c.a, c.b): c for c in found.comparisons}
+    result = ordinal_model(*cheese())
+    assert result.converged
+    pairs = {(c.a, c.b): c for c in result.comparisons}
     for name, (log_odds, error) in {"A": (1.6128, 0.3778), "B": (4.9645, 0.4741), "C": (3.3227, 0.4251)}.items():
         pair = pairs[name, "D"]
         assert pair.difference == pytest.approx(-log_odds, abs=2e-4)
         assert pair.high - pair.difference == pytest.approx(1.959964 * error, abs=2e-4)
-    assert found.deviance == pytest.approx(20.31, abs=0.005)
-    assert found.deviance_df == 21
-    assert found.deviance_p > 0.4
-    assert sum(bot.effect for bot in found.bots) == pytest.approx(0)
-    assert [bot.bot for bot in sorted(found.bots, key=lambda bot: bot.effect)] == list("BCAD")
+    assert result.deviance == pytest.approx(20.31, abs=0.005)
+    assert result.deviance_df == 21
+    assert result.deviance_p > 0.4
+    assert sum(bot.effect for bot in result.bots) == pytest.approx(0)
+    assert [bot.bot for bot in sorted(result.bots, key=lambda bot: bot.effect)] == list("BCAD")
 
 
 def test_statsmodels_finds_the_same():
     values, bots = ratings()
     exog = pd.get_dummies(bots, dtype=float).iloc[:, 1:]
     fit = OrderedModel(values, exog, distr="logit").fit(method="bfgs", disp=False, gtol=1e-7)
-    found = ordinal_model(values, bots)
-    pairs = {(c.a, c.b): c for c in found.comparisons}
+    result = ordinal_model(values, bots)
+    pairs = {(c.a, c.b): c for c in result.comparisons}
     for i, name in enumerate("bcd"):
         pair = pairs["a", name]
         assert -pair.difference == pytest.approx(fit.params.iloc[i], abs=1e-4)
@@ -277,7 +277,7 @@ def test_statsmodels_finds_the_same():
         half = 1.959964 * fit.bse.iloc[i]
         assert pair.high - pair.difference == pytest.approx(half, rel=0.05)
     expected = fit.predict(np.eye(3)[[0]])[0]
-    np.testing.assert_allclose(found.bots[1].probabilities, expected, atol=1e-4)
+    np.testing.assert_allclose(result.bots[1].probabilities, expected, atol=1e-4)
 
 
 def test_two_points_are_a_logistic_regression():
@@ -297,14 +297,14 @@ def test_two_points_are_a_logistic_regression():
 
 def test_probability_of_a_higher_rating_is_that_of_pairs():
     values, bots = cheese()
-    found = ordinal_model(values, bots)
+    result = ordinal_model(values, bots)
     a = np.array(values)[np.array(bots) == "A"]
     c = np.array(values)[np.array(bots) == "C"]
     observed = (a[:, None] > c[None]).mean() + (a[:, None] == c[None]).mean() / 2
-    assert found.probability_higher("A", "C") == pytest.approx(observed, abs=0.02)
-    assert found.probability_higher("C", "A") == pytest.approx(1 - found.probability_higher("A", "C"))
+    assert result.probability_higher("A", "C") == pytest.approx(observed, abs=0.02)
+    assert result.probability_higher("C", "A") == pytest.approx(1 - result.probability_higher("A", "C"))
     with pytest.raises(KeyError, match="'E'"):
-        found.probability_higher("A", "E")
+        result.probability_higher("A", "E")
 
 
 def test_raters_with_one_rating_each_change_little_and_doubled_ones_nothing():
@@ -326,14 +326,14 @@ def test_sandwich_is_that_of_the_jackknife_over_raters():
     values, bots = ratings(240)
     raters = np.repeat(np.arange(60), 4)
     values = np.clip(values + ordinal_rng.integers(-1, 2, 60)[raters], 1, 7)
-    found = ordinal_model(values, bots, raters)
+    result = ordinal_model(values, bots, raters)
 
     def gap(keep: np.ndarray) -> float:
         return ordinal_model(values[keep], bots[keep]).comparisons[0].difference
 
     draws = np.array([gap(raters != r) for r in range(60)])
     error = np.sqrt(59 / 60 * ((draws - draws.mean()) ** 2).sum())
-    pair = found.comparisons[0]
+    pair = result.comparisons[0]
     half = stats.t.ppf(0.975, 59) * error
     assert pair.high - pair.difference == pytest.approx(half, rel=0.1)
 
@@ -342,8 +342,8 @@ def test_the_test_of_two_bots_is_that_of_their_difference():
     values, bots = ratings(240)
     raters = np.repeat(np.arange(20), 12)
     two = np.isin(bots, np.unique(bots)[:2])
-    found = ordinal_model(values[two], bots[two], raters[two])
-    assert (found.df, found.p) == (1, pytest.approx(found.comparisons[0].p))
+    result = ordinal_model(values[two], bots[two], raters[two])
+    assert (result.df, result.p) == (1, pytest.approx(result.comparisons[0].p))
     alone = ordinal_model(values, bots)
     assert (alone.f, alone.p) == (None, stats.chi2.sf(alone.chi2, alone.df))
 
@@ -352,22 +352,22 @@ def test_too_few_raters_for_a_test_are_told():
     """Two raters a bot, with 3 ratings each: pairs have intervals, but three differences at once have no test."""
     raters = np.repeat(np.arange(8), 3)
     bots = np.array(list("abcd"))[raters % 4]
-    found = ordinal_model(np.random.default_rng(2).integers(1, 5, 24), bots, raters)
-    assert found.converged
-    assert (found.p, found.f, found.test_reason.code) == (None, None, "few_raters_for_test")
-    assert np.isfinite(found.comparisons[0].high)
+    result = ordinal_model(np.random.default_rng(2).integers(1, 5, 24), bots, raters)
+    assert result.converged
+    assert (result.p, result.f, result.test_reason.code) == (None, None, "few_raters_for_test")
+    assert np.isfinite(result.comparisons[0].high)
 
 
 def test_errors_are_those_of_dense_algebra():
     """Residuals of every rating's points beside their multinomial covariance, and the matrices of all of them."""
     values, bots = ratings(30)
     raters = np.random.default_rng(2).integers(0, 9, len(values))
-    found = ordinal_model(values, bots, raters, level=0.9)
-    points = np.array(found.points)
-    thresholds = np.array(found.thresholds)
-    names = [bot.bot for bot in found.bots]
+    result = ordinal_model(values, bots, raters, level=0.9)
+    points = np.array(result.points)
+    thresholds = np.array(result.thresholds)
+    names = [bot.bot for bot in result.bots]
     place = np.array([names.index(bot) for bot in bots])
-    effects = np.array([bot.effect for bot in found.bots])
+    effects = np.array([bot.effect for bot in result.bots])
 
     def chances(at: np.ndarray) -> np.ndarray:
         below = 1 / (1 + np.exp(-(at[: len(thresholds)] - np.r_[0, at[len(thresholds) :]][:, None])))
@@ -403,21 +403,21 @@ def test_errors_are_those_of_dense_algebra():
     left = np.eye(len(x)) - hat
     q = p_g @ left @ np.linalg.inv(weight) @ left.T @ p_g.T
     half = stats.t.ppf(0.95, np.trace(q) ** 2 / (q**2).sum()) * np.sqrt(variance)
-    pair = found.comparisons[0]
+    pair = result.comparisons[0]
     assert (pair.a, pair.b) == (names[0], names[1])
     assert pair.high - pair.difference == pytest.approx(half, rel=1e-4)
 
 
 def test_a_bot_of_one_rater_gives_no_odds():
-    found = ordinal_model([1, 2, 3, 2, 1, 3, 2], list("ababaab"), [1, 1, 2, 1, 3, 4, 1])
-    assert "b was rated by one rater only" in found.reason
+    result = ordinal_model([1, 2, 3, 2, 1, 3, 2], list("ababaab"), [1, 1, 2, 1, 3, 4, 1])
+    assert "b was rated by one rater only" in result.reason
 
 
 def test_two_raters_who_answer_alike_tell_nothing_of_how_far_a_bot_can_be_off():
     values = [1, 2, 3, 1, 2, 3, 2, 3, 3, 1, 1, 2]
     raters = [1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5]
-    found = ordinal_model(values, list("aaaaaabbbbbb"), raters)
-    assert found.reason is None  # the raters of the other bot differ
+    result = ordinal_model(values, list("aaaaaabbbbbb"), raters)
+    assert result.reason is None  # the raters of the other bot differ
     alike = ordinal_model([1, 2, 3] * 4, list("aaaaaabbbbbb"), np.repeat([1, 2, 3, 4], 3))
     assert "agree completely" in alike.reason
 
@@ -445,9 +445,9 @@ def test_bots_whose_ratings_share_one_point_at_most_have_no_finite_difference():
     counts = {"a": [0, 0, 0, 4, 2], "b": [0, 0, 0, 3, 9], "c": [1, 2, 8, 5, 0]}
     values = [point for row in counts.values() for point, n in enumerate(row) for _ in range(n)]
     bots = [bot for bot, row in counts.items() for _ in range(sum(row))]
-    found = ordinal_model(values, bots)
-    assert not found.converged
-    assert found.reason == ("no rating of a, b is below 3 and none of c above, so their difference is infinite")
+    result = ordinal_model(values, bots)
+    assert not result.converged
+    assert result.reason == ("no rating of a, b is below 3 and none of c above, so their difference is infinite")
     values[0] = 2  # one rating of a below the shared point: now they overlap
     overlapping = ordinal_model(values, bots)
     assert overlapping.converged

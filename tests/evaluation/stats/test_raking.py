@@ -91,19 +91,19 @@ def test_one_bot_has_the_error_of_a_poststratified_mean() -> None:
     group, shares = np.repeat([0, 1], [60, 20]), np.array([0.4, 0.6])
     y = rng.normal(group, 1.0 + group)
     margin = RakingMargin(group, shares, np.zeros(80), np.zeros(2))
-    found = weighted_means(fit_bots(y, np.zeros(80, dtype=int), np.arange(80)), y, rake([margin]), [margin])
+    result = weighted_means(fit_bots(y, np.zeros(80, dtype=int), np.arange(80)), y, rake([margin]), [margin])
     strata = [y[group == g] for g in (0, 1)]
-    assert found.means[0] == pytest.approx(sum(p * each.mean() for p, each in zip(shares, strata, strict=True)))
+    assert result.means[0] == pytest.approx(sum(p * each.mean() for p, each in zip(shares, strata, strict=True)))
     by_hand = sum(p**2 * each.var() / len(each) for p, each in zip(shares, strata, strict=True))
-    assert found.spread(np.ones(1))[0] == pytest.approx(by_hand * 80 / 78)
+    assert result.spread(np.ones(1))[0] == pytest.approx(by_hand * 80 / 78)
 
 
 def test_errors_are_those_of_a_bootstrap_that_rakes_again() -> None:
     sample, rng = Sample(silent=0.1), np.random.default_rng(0)
-    found = sample.means(np.arange(N))
+    result = sample.means(np.arange(N))
     draws = np.array([sample.means(rng.integers(0, N, N)).means for _ in range(200)])
     for toward in (*np.eye(3), np.array([1.0, -1.0, 0.0])):
-        variance, df = found.spread(toward)
+        variance, df = result.spread(toward)
         assert np.sqrt(variance) == pytest.approx((draws @ toward).std(ddof=1), rel=0.13)
         assert 10 < df < N
 

@@ -17,13 +17,13 @@ TURNED = [False, False, False, True]
 def study(n_honest: int = 30, seed: int = 0) -> dict:
     """Make honest raters of five bots on four dimensions 0 … 100, the last one turned round."""
     rng = np.random.default_rng(seed)
-    found: dict = {"values": [], "raters": [], "bots": [], "control": [], "seconds": []}
+    results: dict = {"values": [], "raters": [], "bots": [], "control": [], "seconds": []}
     for rater in range(n_honest):
         kind = rng.normal(0, 8)
         for bot, quality in zip(BOTS, QUALITY, strict=True):
             row = np.clip(quality + kind + rng.normal(0, 10, 4), 0, 100)
-            add(found, f"honest{rater}", bot, row, rng.uniform(200, 500))
-    return found
+            add(results, f"honest{rater}", bot, row, rng.uniform(200, 500))
+    return results
 
 
 def add(found: dict, rater: str, bot: str, row, seconds: float = 300.0) -> None:
@@ -53,21 +53,21 @@ def test_honest_raters_pass():
 
 def test_flat_liner_as_the_questions_were_worded():
     """90 everywhere; the negative statement's 90 was turned into 10."""
-    found = study()
+    result = study()
     for bot, answer in zip(BOTS, [90, 80, 70, 60, 30], strict=True):
-        add(found, "flat", bot, [answer, answer, answer, 100 - answer])
-    assert "flat" in failed(screen(found)["flat"])
+        add(result, "flat", bot, [answer, answer, answer, 100 - answer])
+    assert "flat" in failed(screen(result)["flat"])
     turned_like = [np.full(4, answer) for answer in (90, 80, 70, 60, 30)]
     for bot, row in zip(BOTS, turned_like, strict=True):
-        add(found, "consistent", bot, row)
-    assert "flat" not in failed(screen(found)["consistent"])
+        add(result, "consistent", bot, row)
+    assert "flat" not in failed(screen(result)["consistent"])
 
 
 def test_hardly_any_variation():
-    found = study()
+    result = study()
     for bot in BOTS:
-        add(found, "narrow", bot, [50, 52, 49, 51] if bot != "qc" else [47, 48, 49, 48])
-    verdict = screen(found)["narrow"]
+        add(result, "narrow", bot, [50, 52, 49, 51] if bot != "qc" else [47, 48, 49, 48])
+    verdict = screen(result)["narrow"]
     assert failed(verdict) == {"narrow"}
     as_worded = [50, 52, 49, 49] * 4 + [47, 48, 49, 52]
     spread = np.std(as_worded, ddof=1) / 100
@@ -75,28 +75,28 @@ def test_hardly_any_variation():
 
 
 def test_variation_is_a_fraction_of_the_scale_wherever_the_scale_begins():
-    found = study()
+    result = study()
     for bot in BOTS:
-        add(found, "narrow", bot, [50, 52, 49, 51])
-    shifted = found | {"values": [row + 100 for row in found["values"]]}
+        add(result, "narrow", bot, [50, 52, 49, 51])
+    shifted = result | {"values": [row + 100 for row in result["values"]]}
     [verdict] = [v for v in screen_raters(**shifted, scale=(100, 200), turned=TURNED) if v.rater == "narrow"]
     [spread, before] = [
         next(finding.value for finding in v.findings if finding.rule == "narrow")
-        for v in (verdict, screen(found)["narrow"])
+        for v in (verdict, screen(result)["narrow"])
     ]
     assert spread == pytest.approx(before)
 
 
 def test_opposite_view():
-    found = study()
+    result = study()
     for bot, quality in zip(BOTS, QUALITY, strict=True):
         row = [80 - quality, 78 - quality, 79 - quality, 77 - quality]
-        add(found, "upside", bot, row)
-    verdict = screen(found)["upside"]
+        add(result, "upside", bot, row)
+    verdict = screen(result)["upside"]
     assert {"disagrees", "control"} <= failed(verdict)
     finding = next(f for f in verdict.findings if f.rule == "disagrees")
     others = np.array(study()["values"]).reshape(30, 5, 4).mean(axis=0)
-    own = np.array(found["values"][-5:])
+    own = np.array(result["values"][-5:])
     x, y = own - own.mean(axis=0), others - others.mean(axis=0)
     assert finding.value == pytest.approx(stats.pearsonr(x.ravel(), y.ravel()).statistic)
     assert finding.value < -0.9
@@ -104,30 +104,30 @@ def test_opposite_view():
 
 def test_own_ratings_are_left_out_of_what_they_are_compared_with():
     """Alone on a bot, a rater has nobody to agree with."""
-    found = study(3)
+    result = study(3)
     for bot in ("x", "y", "z", "w"):
-        add(found, "alone", bot, [10, 20, 30, 40])
-    finding = next(f for f in screen(found)["alone"].findings if f.rule == "disagrees")
+        add(result, "alone", bot, [10, 20, 30, 40])
+    finding = next(f for f in screen(result)["alone"].findings if f.rule == "disagrees")
     assert finding.failed is None
     assert finding.reason == "only 0 bots also rated by others"
 
 
 def test_too_fast():
-    found = study()
+    result = study()
     for bot, quality in zip(BOTS, QUALITY, strict=True):
-        add(found, "fast", bot, np.clip(quality + np.array([1, -4, 6, 3]), 0, 100), 40.0)
-    verdict = screen(found)["fast"]
+        add(result, "fast", bot, np.clip(quality + np.array([1, -4, 6, 3]), 0, 100), 40.0)
+    verdict = screen(result)["fast"]
     assert failed(verdict) == {"too_fast"}
     assert verdict.reasons[0].startswith("40 s per conversation; raters usually take 3")
-    found["seconds"] = [NAN] * len(found["seconds"])
-    assert failed(screen(found)["fast"]) == set()
+    result["seconds"] = [NAN] * len(result["seconds"])
+    assert failed(screen(result)["fast"]) == set()
 
 
 def test_affirming_a_statement_and_its_opposite():
-    found = study()
+    result = study()
     for bot, shift in zip(BOTS, [6, 4, 2, 0, -12], strict=True):
-        add(found, "yes", bot, [86 + shift, 88 + shift, 90 + shift, 14 + shift])
-    verdict = screen(found)["yes"]
+        add(result, "yes", bot, [86 + shift, 88 + shift, 90 + shift, 14 + shift])
+    verdict = screen(result)["yes"]
     assert "contradicts" in failed(verdict)
     finding = next(f for f in verdict.findings if f.rule == "contradicts")
     # Straight answers 88 and the negative one 86, as worded: 74 beyond 100.
@@ -136,16 +136,16 @@ def test_affirming_a_statement_and_its_opposite():
 
 
 def test_control_not_rated_lower():
-    found = study()
+    result = study()
     for bot, quality in zip(BOTS, [70, 55, 40, 30, 60], strict=True):
-        add(found, "blind", bot, quality + np.array([3, 0, -2, 5]))
-    verdict = screen(found)["blind"]
+        add(result, "blind", bot, quality + np.array([3, 0, -2, 5]))
+    verdict = screen(result)["blind"]
     assert failed(verdict) == {"control"}
-    rows = np.array(found["values"][-5:])[:, :3]  # the negative statement apart
+    rows = np.array(result["values"][-5:])[:, :3]  # the negative statement apart
     expected = stats.mannwhitneyu(rows[4], rows[:4].ravel(), alternative="less", method="asymptotic")
     finding = next(f for f in verdict.findings if f.rule == "control")
     assert finding.value == pytest.approx(expected.pvalue)
-    all_dimensions = screen(found, control_dimensions=[True] * 4)["blind"]
+    all_dimensions = screen(result, control_dimensions=[True] * 4)["blind"]
     assert all_dimensions.findings[-1].value != pytest.approx(expected.pvalue)
 
 
@@ -160,33 +160,33 @@ def test_rules_that_cannot_judge_count_for_nothing():
 
 
 def test_choice_of_rules_thresholds_and_number():
-    found = study()
+    result = study()
     for bot in BOTS:
-        add(found, "dull", bot, [50, 50, 50, 50])
-    assert failed(screen(found)["dull"]) >= {"narrow", "control"}
-    assert screen(found, rules=["too_fast"])["dull"].passed
-    assert screen(found, min_failed=6)["dull"].passed
+        add(result, "dull", bot, [50, 50, 50, 50])
+    assert failed(screen(result)["dull"]) >= {"narrow", "control"}
+    assert screen(result, rules=["too_fast"])["dull"].passed
+    assert screen(result, min_failed=6)["dull"].passed
     lax = dataclasses.replace(Thresholds(), min_spread=0.0)
-    assert "narrow" not in failed(screen(found, thresholds=lax)["dull"])
+    assert "narrow" not in failed(screen(result, thresholds=lax)["dull"])
 
 
 def test_rows_without_a_rater_or_a_value_are_left_out():
-    found = study(4)
-    plain = screen(found)
-    add(found, "", "a", [1, 1, 1, 1])
-    add(found, "honest0", "a", [NAN] * 4)
-    assert set(screen(found)) == set(plain)
-    assert screen(found)["honest0"].n == 5
+    result = study(4)
+    plain = screen(result)
+    add(result, "", "a", [1, 1, 1, 1])
+    add(result, "honest0", "a", [NAN] * 4)
+    assert set(screen(result)) == set(plain)
+    assert screen(result)["honest0"].n == 5
 
 
 def test_planted_careless_raters_are_found():
-    found = study(40)
+    result = study(40)
     rng = np.random.default_rng(9)
     for rater in range(12):
         for bot in BOTS:
-            add(found, f"careless{rater}", bot, rng.uniform(0, 100, 4))
-    verdicts = screen_raters(**found, scale=(0, 100), turned=TURNED)
-    caught = [one.rater.startswith("careless") for one in verdicts if not one.passed]
+            add(result, f"careless{rater}", bot, rng.uniform(0, 100, 4))
+    verdicts = screen_raters(**result, scale=(0, 100), turned=TURNED)
+    caught = [verdict.rater.startswith("careless") for verdict in verdicts if not verdict.passed]
     assert np.mean(caught) >= 0.8
     assert sum(caught) / 12 >= 0.8
 

@@ -51,8 +51,8 @@ def with_imagined(values: np.ndarray) -> float:
 
 def test_the_interval_of_a_mean_ends_where_the_mixture_says() -> None:
     values = np.random.default_rng(1).choice(POINTS, 40, p=USUAL).astype(float)
-    found = mean_always(values, **SCALE, level=LEVEL)
-    for end in (found.low, found.high):
+    result = mean_always(values, **SCALE, level=LEVEL)
+    for end in (result.low, result.high):
         evidence = mixture(values.mean(), with_imagined(values), len(values), end)
         assert evidence == pytest.approx(1 / (1 - LEVEL), rel=1e-4)
 
@@ -204,13 +204,13 @@ def test_clear_differences_are_told_apart_and_small_ones_say_how_many_more_it_ta
     close = pairs["middle", "the high"]
     assert not close.ordered
     assert close.low < 0 < close.high
-    found = means_of(values, bots, **SCALE)
-    assert count_further_raters(found, "low", "middle", difference=1.9, alpha=0.1 / 3) == 0
-    n_more = count_further_raters(found, "middle", "the high", difference=0.6, alpha=0.1)
+    result = means_of(values, bots, **SCALE)
+    assert count_further_raters(result, "low", "middle", difference=1.9, alpha=0.1 / 3) == 0
+    n_more = count_further_raters(result, "middle", "the high", difference=0.6, alpha=0.1)
     assert 20 < n_more < 2000
     # With so many more, at the same spread, such a difference is shown; with one fewer it is not.
     for n, is_enough in ((n_more, True), (n_more - 1, False)):
-        variance, n_a, n_b = found.project_difference(1, 2, n)
+        variance, n_a, n_b = result.project_difference(1, 2, n)
         lost = math.log1p(n_a * MIXING) / 2 + math.log1p(n_b * MIXING) / 2
         times = math.sqrt(2 * (1 + 1 / (n_a * MIXING)) * (math.log(10) + lost))
         assert (times * math.sqrt(variance) < 0.6) is is_enough
@@ -336,8 +336,8 @@ def test_a_preference_ends_where_the_mixture_says_and_knows_what_it_lacks() -> N
 def test_one_pair_is_told_apart_by_its_own_judgements_alone() -> None:
     scores = [1.0] * 30 + [1.0, -1.0] * 10
     first, second = ["a"] * 30 + ["b"] * 20, ["b"] * 30 + ["c"] * 20
-    found = {(one.pair.a, one.pair.b): one for one in preferences_always(scores, first, second, smallest=1e-3)}
-    assert found["a", "b"].pair.ordered
-    assert not found["b", "c"].pair.ordered
-    assert found["b", "c"].more is None, "next to nothing is never shown"
-    assert ("a", "c") not in found
+    results = {(one.pair.a, one.pair.b): one for one in preferences_always(scores, first, second, smallest=1e-3)}
+    assert results["a", "b"].pair.ordered
+    assert not results["b", "c"].pair.ordered
+    assert results["b", "c"].more is None, "next to nothing is never shown"
+    assert ("a", "c") not in results

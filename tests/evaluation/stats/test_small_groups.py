@@ -130,8 +130,8 @@ def test_a_constant_level_borrows_its_variance_in_tests_of_several_differences()
         values = rng.choice([1.0, 2, 3, 4, 5], size=45, p=[0.05, 0.05, 0.1, 0.2, 0.6])
         values[:5] = 5  # a bot that has only had top marks
         bot, rater = np.repeat([0, 1, 2], [5, 20, 20]), np.arange(45)
-        found = wald_test(fit_gls(values, bot, rater), np.array([[1.0, -1, 0], [0, 1, -1]]))
-        n_wrong += found.p < 0.10
+        result = wald_test(fit_gls(values, bot, rater), np.array([[1.0, -1, 0], [0, 1, -1]]))
+        n_wrong += result.p < 0.10
     assert n_wrong <= 0.2 * 200
 
 
@@ -182,5 +182,5 @@ def test_errors_with_constant_cells_keep_their_level():
 def test_without_an_error_there_is_no_interval():
     (pair,) = wald_comparisons(["a", "b"], np.array([1.0, 0.0]), np.zeros((2, 2)), np.inf, 0.9)
     assert (pair.low, pair.high, pair.p) == (None, None, None)
-    found = powered_mean([5.0] * 6, [1.0, 2, 3, 4, 5, 6], [2.0, 3, 4])
-    assert (found.ratings, found.ratings_low, found.low) == (5.0, None, None)
+    result = powered_mean([5.0] * 6, [1.0, 2, 3, 4, 5, 6], [2.0, 3, 4])
+    assert (result.ratings, result.ratings_low, result.low) == (5.0, None, None)

@@ -82,12 +82,12 @@ class SharedWords(LearnedMetric):
     def prepare(self, config: MetricTrainingConfig, splits: Splits, device: str) -> Prepared:
         def pairs(part: str) -> TurnPairs:
             draw = random.Random(part)
-            found: Pairs = []
+            results: Pairs = []
             for dialogue in getattr(splits, part):
                 for first, second in zip(dialogue.turns, dialogue.turns[1:], strict=False):
                     other = draw.choice(draw.choice(splits.train).turns)
-                    found += [(bins(first), bins(second), 1.0), (bins(first), bins(other), 0.0)]
-            return TurnPairs(found)
+                    results += [(bins(first), bins(second), 1.0), (bins(first), bins(other), 0.0)]
+            return TurnPairs(results)
 
         made = {part: pairs(part) for part in ("train", "validation", "test")}
         return Prepared(digest=splits.digest, files={"words.txt": b"hello\n"}, **made)

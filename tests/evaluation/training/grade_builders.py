@@ -56,6 +56,6 @@ def config(folder: Path, **options: Any) -> MetricTrainingConfig:
 
 def checkpoint_made(folder: Path) -> Path:
     """Train a tiny GRADE for two batches; return its checkpoint."""
-    wanted = config(files_write(folder))
-    short = wanted.model_copy(update={"optimiser": wanted.optimiser.model_copy(update={"max_batches": 2})})
+    expected = config(files_write(folder))
+    short = expected.model_copy(update={"optimiser": expected.optimiser.model_copy(update={"max_batches": 2})})
     return train(short.in_folder(folder), folder / "run").checkpoint

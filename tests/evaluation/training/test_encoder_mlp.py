@@ -84,15 +84,15 @@ def test_its_checkpoint_is_a_metric_of_the_networks_outputs(folder, trained):
     assert metric.unavailable_reason() is None
     assert "a reference" not in metric.needs
     replies = [ReplyInContext(("hello 1", "what do you like"), "i like to eat"), ReplyInContext((), "i like to eat")]
-    found = metric.scored(replies, TextCache())["mine_bot"]
+    result = metric.scored(replies, TextCache())["mine_bot"]
     network = restored(checkpoint_read(trained.checkpoint))
     tokenizer = network.backbone.tokenizer
     read = tokenizer("hello 1  what do you like", "i like to eat", return_tensors="pt")
     with torch.no_grad():
         pooled = network.backbone.model(**read).pooler_output
-        wanted = float(network.head(pooled)[0, 0])
-    assert found[0] == pytest.approx(wanted, abs=1e-5)
-    assert np.isnan(found[1])
+        expected = float(network.head(pooled)[0, 0])
+    assert result[0] == pytest.approx(expected, abs=1e-5)
+    assert np.isnan(result[1])
 
 
 def test_a_sweep_marks_agreement_on_the_sets_it_learned_from(folder, trained, tmp_path):
@@ -165,9 +165,9 @@ def test_a_training_size_of_rade_trains_a_step_on_that_many_pairs(folder, base, 
 
 def test_folds_hold_out_every_pair_once(folder):
     few = {**values(folder), "optimiser": {"batch_size": 16, "epochs": 1, "precision": "float32"}}
-    found = folds_measured(few, folder, seeds=(1,))
-    assert found.n == 32
-    assert np.isfinite(found.scores).all()
+    result = folds_measured(few, folder, seeds=(1,))
+    assert result.n == 32
+    assert np.isfinite(result.scores).all()
 
 
 def test_a_training_size_takes_part_of_the_larger_ones_pairs_and_the_test_stays(folder):

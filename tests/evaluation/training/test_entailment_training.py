@@ -24,7 +24,7 @@ CONFIGS = Path(training.__file__).parent / "configs"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("entailment")
-    lines = [json.dumps({"turns": list(one.turns)}) for one in corpus_read(EVERYDAY).dialogues[:14]]
+    lines = [json.dumps({"turns": list(dialogue.turns)}) for dialogue in corpus_read(EVERYDAY).dialogues[:14]]
     (place / "small.jsonl").write_text("\n".join(lines))
     save_classifier(place / "bert")
     return place
@@ -62,9 +62,9 @@ def test_lite_learns_and_is_measured_by_label(folder, lite):
     told = losses(folder, "tiny")
     assert told[-1] < told[0]
     best = lite.best
-    found = checkpoint_read(lite.checkpoint).manifest
+    manifest = checkpoint_read(lite.checkpoint).manifest
     assert best["validation_loss"] < 1.1
-    counts = found.facts["pairs"]["test"]
+    counts = manifest.facts["pairs"]["test"]
     n = sum(counts.values())
     assert best["test_majority"] == pytest.approx(max(counts.values()) / n)
     mean = sum(counts[name] * best[f"test_accuracy_{name}"] for name in counts) / n
@@ -84,12 +84,12 @@ def test_bert_and_esim_learn(folder, network, backbone, options):
     result = train(chosen, folder / "metrics" / chosen.name)
     told = losses(folder, chosen.name)
     assert sum(told[-3:]) < sum(told[:3])
-    found = checkpoint_read(result.checkpoint)
-    network_again = restored(found)
+    results = checkpoint_read(result.checkpoint)
+    network_again = restored(results)
     given = network_again.probabilities(["hello how are you"], ["fine thank you"])
     assert given.sum().item() == pytest.approx(1, abs=1e-5)
-    named = found.manifest.facts["words_from"]
-    assert named == ("states of bert" if network == "esim" else "")
+    words_from = results.manifest.facts["words_from"]
+    assert words_from == ("states of bert" if network == "esim" else "")
 
 
 def test_without_its_premise_a_network_sees_the_reply_alone(folder):
@@ -97,7 +97,7 @@ def test_without_its_premise_a_network_sees_the_reply_alone(folder):
     assert {batch.premise[0] for batch in NliPairs(pairs, hypothesis_only=True).in_order(8)} == {""}
     first = next(NliPairs(pairs).in_order(8))
     assert first.premise[0] == pairs[0].premise
-    assert [LABELS[k] for k in first.label] == [one.label for one in pairs[:8]]
+    assert [LABELS[k] for k in first.label] == [pair.label for pair in pairs[:8]]
 
 
 def test_an_epoch_has_every_pair_once_and_goes_on_where_it_stopped(folder):
@@ -105,8 +105,8 @@ def test_an_epoch_has_every_pair_once_and_goes_on_where_it_stopped(folder):
     examples = NliPairs(pairs)
     batches = list(examples.batches(16, seed=1, epoch=0))
     assert len(batches) == examples.n_batches(16)
-    said = Counter((p, h) for one in batches for p, h in zip(one.premise, one.hypothesis, strict=True))
-    assert said == Counter((one.premise, one.hypothesis) for one in pairs)
+    counts = Counter((p, h) for batch in batches for p, h in zip(batch.premise, batch.hypothesis, strict=True))
+    assert counts == Counter((pair.premise, pair.hypothesis) for pair in pairs)
     again = list(examples.batches(16, seed=1, epoch=0, start=3))
     assert again[0].hypothesis == batches[3].hypothesis
     assert next(examples.batches(16, seed=1, epoch=1)).hypothesis != batches[0].hypothesis
@@ -161,12 +161,16 @@ def test_what_cannot_be_is_told(folder, changes, message):
 @pytest.mark.parametrize("name", ["entailment-lite", "entailment-lite-reply-only", "entailment-esim-lite"])
 def test_the_offline_configs_can_be_used(name, tmp_path):
     (tmp_path / "topical_chat.jsonl.gz").write_bytes(b"")
-    own = config_load(CONFIGS / f"{name}.yaml", tmp_path).metric_options
-    assert own.hypothesis_only == name.endswith("reply-only")
+    metric_options = config_load(CONFIGS / f"{name}.yaml", tmp_path).metric_options
+    assert metric_options.hypothesis_only == name.endswith("reply-only")
 
 
 @pytest.mark.parametrize("name", ["entailment-bert", "entailment-esim"])
 def test_the_published_configs_lack_data_and_encoder_alone(name, tmp_path):
     with pytest.raises(ValuesError) as told:
         config_load(CONFIGS / f"{name}.yaml", tmp_path)
-    assert {one.path for one in told.value.mistakes} <= {"data.corpora[0].path", "backbone.model", "options.mnli"}
+    assert {mistake.path for mistake in told.value.mistakes} <= {
+        "data.corpora[0].path",
+        "backbone.model",
+        "options.mnli",
+    }

@@ -82,21 +82,21 @@ def test_mutual_information_stands_beside_it_in_standard_deviations(trained: Pat
     alone = Grade(**place).scored(REPLIES, shared)["grade_bot"]
     pmi = ReplyPmi(**model).scored(REPLIES, shared)["reply_pmi_bot"]
     told = both.checkpoint.manifest.metrics
-    wanted = (np.log(alone / (1 - alone)) - told["test_level"]) / told["test_spread"]
-    wanted = (wanted + (pmi - 0.2) / 0.5) / 2
-    np.testing.assert_allclose(both.scored(REPLIES, shared)["grade_pmi_bot"], wanted, atol=1e-3)
+    expected = (np.log(alone / (1 - alone)) - told["test_level"]) / told["test_spread"]
+    expected = (expected + (pmi - 0.2) / 0.5) / 2
+    np.testing.assert_allclose(both.scored(REPLIES, shared)["grade_pmi_bot"], expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
 def test_the_configs_of_the_project_can_be_read(path: Path) -> None:
-    wanted = config_again(config_values(path))
-    assert wanted.name == path.stem
-    assert wanted.metric_options
-    assert all(corpus.licence for corpus in wanted.data.corpora)
+    expected = config_again(config_values(path))
+    assert expected.name == path.stem
+    assert expected.metric_options
+    assert all(corpus.licence for corpus in expected.data.corpora)
 
 
 def test_what_comes_with_confab_is_whole_and_its_triples_lie_apart() -> None:
-    (name,) = [one for one in shipped_names() if one == "grade-lite"]
+    (name,) = [shipped_name for shipped_name in shipped_names() if shipped_name == "grade-lite"]
     folder = SHIPPED / name
     metric = Grade(checkpoint=name)
     assert metric.unavailable_reason() is None
@@ -176,10 +176,10 @@ def measured_again(config: MetricTrainingConfig, found: TrainingResult) -> dict[
     prepared = learned.prepare(config, dialogues_read(config), "cpu")
     network = restored(checkpoint_read(found.checkpoint))
     size = config.optimiser.batch_size
-    told = learned.measure(network, prepared.validation, size)
+    result = learned.measure(network, prepared.validation, size)
     assert prepared.test is not None
     of_test = learned.measure(network, prepared.test, size)
-    return {"validation_loss": told["loss"], **{f"test_{name}": value for name, value in of_test.items()}}
+    return {"validation_loss": result["loss"], **{f"test_{name}": value for name, value in of_test.items()}}
 
 
 def test_the_form_that_is_shipped_learns_and_its_checkpoint_scores_as_it_did(lite_folder: Path) -> None:
@@ -191,14 +191,14 @@ def test_the_form_that_is_shipped_learns_and_its_checkpoint_scores_as_it_did(lit
     )
     assert (config.metric_options.text, config.metric_options.nodes) == ("two", "fixed")
     assert (config.backbone.model, config.backbone.learns) == ("minilm", "frozen")
-    found = train(config, lite_folder / "metrics" / "grade-lite")
+    result = train(config, lite_folder / "metrics" / "grade-lite")
     told = losses(lite_folder / "metrics" / "grade-lite")
     assert np.mean(told[-4:]) < 0.9 * np.mean(told[:4])
-    again = measured_again(config, found)
-    assert {name: found.best[name] for name in again} == pytest.approx(again, abs=1e-6)
-    stored = load_file(found.checkpoint / "model.safetensors")
+    again = measured_again(config, result)
+    assert {name: result.best[name] for name in again} == pytest.approx(again, abs=1e-6)
+    stored = load_file(result.checkpoint / "model.safetensors")
     assert not [name for name in stored if name.startswith(("text.", "table"))]  # neither learns
-    scores = Grade(checkpoint=str(found.checkpoint)).scored(JUDGED_REPLIES, TextCache())["grade_bot"]
+    scores = Grade(checkpoint=str(result.checkpoint)).scored(JUDGED_REPLIES, TextCache())["grade_bot"]
     assert np.isfinite(scores).all()
     assert np.ptp(scores) > 0
     given = ship(lite_folder / "metrics" / "grade-lite", lite_folder / "given" / "grade-lite", "again")
@@ -235,20 +235,20 @@ def test_adapters_learn_and_a_checkpoint_without_the_encoder_scores_as_it_did(li
         optimiser={"lr": 5e-3, "epochs": 6},
     )
     assert config.backbone.learns == "adapters"
-    found = train(config, lite_folder / "metrics" / "adapters")
+    result = train(config, lite_folder / "metrics" / "adapters")
     told = losses(lite_folder / "metrics" / "adapters")
     assert np.mean(told[-4:]) < 0.9 * np.mean(told[:4])
-    again = measured_again(config, found)
-    assert {name: found.best[name] for name in again} == pytest.approx(again, abs=1e-6)
-    stored = load_file(found.checkpoint / "model.safetensors")
+    again = measured_again(config, result)
+    assert {name: result.best[name] for name in again} == pytest.approx(again, abs=1e-6)
+    stored = load_file(result.checkpoint / "model.safetensors")
     adapters = {name: one for name, one in stored.items() if name.startswith("text.")}
     assert adapters
     assert all("lora_" in name for name in adapters)
     # They begin at 0; the mean over tokens does not ask the pooler.
-    learnt = [one for name, one in adapters.items() if "lora_B" in name and "pooler" not in name]
+    learnt = [adapter for name, adapter in adapters.items() if "lora_B" in name and "pooler" not in name]
     assert learnt
     assert all(one.any() for one in learnt)
-    metric = Grade(checkpoint=str(found.checkpoint))
+    metric = Grade(checkpoint=str(result.checkpoint))
     whole = metric.scored(JUDGED_REPLIES, TextCache())["grade_bot"]
     alone = [metric.scored([reply], TextCache())["grade_bot"][0] for reply in JUDGED_REPLIES]
     np.testing.assert_allclose(whole, alone, atol=1e-6)

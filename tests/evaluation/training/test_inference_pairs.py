@@ -38,31 +38,31 @@ BOTH_PERSONAS = """\
 
 
 def texts(pairs, label, genre=None):
-    return [one.hypothesis for one in pairs if one.label == label and genre in (None, one.genre)]
+    return [pair.hypothesis for pair in pairs if pair.label == label and genre in (None, pair.genre)]
 
 
 def test_with_nothing_false_only_the_replies_remain():
-    found = inference_pairs([DIALOGUE], PairOptions(**NOTHING), 1)
-    assert {(one.premise, one.hypothesis) for one in found} == {
+    result = inference_pairs([DIALOGUE], PairOptions(**NOTHING), 1)
+    assert {(one.premise, one.hypothesis) for one in result} == {
         (" ".join(TURNS[i : i + 2]), TURNS[i + 2]) for i in range(3)
     }
-    assert {one.label for one in found} == {"entailment"}
-    assert len(found) == 3
+    assert {one.label for one in result} == {"entailment"}
+    assert len(result) == 3
     assert inference_pairs([Dialogue(TURNS[:2])], PairOptions(), 1) == []
 
 
 def test_a_window_with_an_empty_utterance_is_left_out():
     turns = ("a b", "  ", "c", "d  e", "f")
-    found = inference_pairs([Dialogue(turns)], PairOptions(**NOTHING), 1)
-    assert [(one.premise, one.hypothesis) for one in found] == [("c d e", "f")]
+    result = inference_pairs([Dialogue(turns)], PairOptions(**NOTHING), 1)
+    assert [(one.premise, one.hypothesis) for one in result] == [("c d e", "f")]
 
 
 def test_a_file_of_both_personas_gives_its_windows(tmp_path):
     file = tmp_path / "train_both_revised_no_cands.txt"
     file.write_text(BOTH_PERSONAS)
-    found = inference_pairs(corpus_read("personachat", file).dialogues, PairOptions(**NOTHING), 1)
+    result = inference_pairs(corpus_read("personachat", file).dialogues, PairOptions(**NOTHING), 1)
     said = ["hello , how are you ?", "fine . you ?", "i was at the sea .", "nice !", "do you work ?"]
-    assert {(one.premise, one.hypothesis) for one in found} == {
+    assert {(one.premise, one.hypothesis) for one in result} == {
         (f"{said[i]} {said[i + 1]}", said[i + 2]) for i in range(3)
     }
 
@@ -88,23 +88,23 @@ def test_utterances_from_elsewhere_are_one_to_so_many_and_different():
 
 def test_off_topic_replies_come_from_outside_the_window():
     options = PairOptions(p_dull=0, p_broken=0, max_poor=2)
-    found = inference_pairs([DIALOGUE], options, 3)
-    for one in found:
+    result = inference_pairs([DIALOGUE], options, 3)
+    for one in result:
         if one.label == "neutral":
             assert one.hypothesis in TURNS
             assert one.hypothesis not in one.premise
             assert (one.premise, one.hypothesis) not in {
-                (e.premise, e.hypothesis) for e in found if e.label == "entailment"
+                (e.premise, e.hypothesis) for e in result if e.label == "entailment"
             }
     others = Dialogue(("x", "y", "z"))
     options = PairOptions(p_dull=0, p_broken=0, max_poor=3, poor_from="others")
-    found = inference_pairs([DIALOGUE, others], options, 3)
-    of_first = {one.hypothesis for one in found if one.label == "neutral" and one.premise != "x y"}
+    result = inference_pairs([DIALOGUE, others], options, 3)
+    of_first = {one.hypothesis for one in result if one.label == "neutral" and one.premise != "x y"}
     assert of_first <= set(others.turns)
     # A reply that is said again elsewhere is no off-topic reply to the same premise.
     again = Dialogue(("a", "b", "yes", "yes"))
-    found = inference_pairs([again], PairOptions(p_dull=0, p_broken=0, max_poor=3), 3)
-    assert [one for one in found if one.premise == "a b"] == [InferencePair("a b", "yes", "entailment", "reply")]
+    result = inference_pairs([again], PairOptions(p_dull=0, p_broken=0, max_poor=3), 3)
+    assert [one for one in result if one.premise == "a b"] == [InferencePair("a b", "yes", "entailment", "reply")]
 
 
 def test_a_heap_of_words_by_hand():
@@ -134,19 +134,19 @@ def test_heaps_are_drawn_by_their_share():
 
 def test_counts_are_the_published_formula_and_the_seed_decides():
     dialogues = [Dialogue(tuple(f"w{d} v{k} u{k} t{d} s{k} r{d}x{k}" for k in range(16))) for d in range(150)]
-    found = inference_pairs(dialogues, PairOptions(), 7)
+    result = inference_pairs(dialogues, PairOptions(), 7)
     n = 150 * 14
-    assert len(texts(found, "entailment")) == n
+    assert len(texts(result, "entailment")) == n
     # Per premise .33 · 2 dull ones, (1 + 2 + 3) / 3 from elsewhere, .30 · 2 heaps.
-    assert len(texts(found, "neutral", "dull")) == pytest.approx(0.66 * n, rel=0.1)
-    assert len(texts(found, "neutral", "off_topic")) == pytest.approx(2 * n, rel=0.05)
-    assert len(texts(found, "contradiction")) == pytest.approx(0.6 * n, rel=0.1)
-    assert inference_pairs(dialogues, PairOptions(), 7) == found
-    assert inference_pairs(dialogues, PairOptions(), 8) != found
+    assert len(texts(result, "neutral", "dull")) == pytest.approx(0.66 * n, rel=0.1)
+    assert len(texts(result, "neutral", "off_topic")) == pytest.approx(2 * n, rel=0.05)
+    assert len(texts(result, "contradiction")) == pytest.approx(0.6 * n, rel=0.1)
+    assert inference_pairs(dialogues, PairOptions(), 7) == result
+    assert inference_pairs(dialogues, PairOptions(), 8) != result
     # A dialogue's draws do not depend on those after it.
     alone = inference_pairs(dialogues[:1], PairOptions(), 7)
-    assert set(alone) <= set(found)
-    assert [one.label for one in found[:200]] != sorted(one.label for one in found[:200])
+    assert set(alone) <= set(result)
+    assert [one.label for one in result[:200]] != sorted(one.label for one in result[:200])
 
 
 @pytest.mark.parametrize("ending", [".tsv", ".jsonl"])
@@ -189,10 +189,9 @@ def test_contradictions_of_multinli_are_written_as_dialogues_are(tmp_path):
     rows = [("contradiction", "I DON'T know, Sir.", "He knows!"), ("neutral", "A", "B")] * 3
     lines = ["gold_label\tsentence1\tsentence2\tpairID", *("\t".join((*row, "7")) for row in rows)]
     path.write_text("\n".join(lines))
-    found = mnli_contradictions(path, 2, 1)
-    assert found == [InferencePair("i don't know, sir.", "he knows!", "contradiction", "multinli")] * 2
+    result = mnli_contradictions(path, 2, 1)
+    assert result == [InferencePair("i don't know, sir.", "he knows!", "contradiction", "multinli")] * 2
     assert len(mnli_contradictions(path, 180_000, 1)) == 3
-    assert {one.genre for one in inference_pairs([DIALOGUE], PairOptions(**NOTHING), 1, mnli=found)} == {
-        "reply",
-        "multinli",
-    }
+    assert {
+        inference_pair.genre for inference_pair in inference_pairs([DIALOGUE], PairOptions(**NOTHING), 1, mnli=result)
+    } == {"reply", "multinli"}

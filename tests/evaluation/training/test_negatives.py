@@ -43,11 +43,11 @@ REPLIES = ["tea", "tea tea milk", "tea milk sugar", "tea milk sugar cream and mo
 
 def test_a_lexical_negative_stands_in_the_middle_of_what_is_found() -> None:
     # "tea" finds the three others that hold it; the one that says it twice comes first, then the shorter.
-    found = lexical_negatives(REPLIES, 0)
-    assert found[0] == "tea milk sugar"
+    result = lexical_negatives(REPLIES, 0)
+    assert result[0] == "tea milk sugar"
     # "rain" finds nothing, so one is drawn.
-    assert found[4] in set(REPLIES) - {"rain"}
-    assert all(false != true for false, true in zip(found, REPLIES, strict=True))
+    assert result[4] in set(REPLIES) - {"rain"}
+    assert all(false != true for false, true in zip(result, REPLIES, strict=True))
     assert lexical_negatives([*REPLIES, "tea"], 0)[-1] == "tea milk sugar"  # duplicates do not count
 
 
@@ -97,9 +97,9 @@ def rng():
 
 
 def test_weights_are_the_softmax_over_the_pool_without_the_response_itself():
-    found = pool_probabilities(np.array([[1.0, 0.6, 0.8]]), np.array([[True, False, False]]), 0.1)
+    result = pool_probabilities(np.array([[1.0, 0.6, 0.8]]), np.array([[True, False, False]]), 0.1)
     e6, e8 = math.exp(6), math.exp(8)
-    assert found[0].tolist() == pytest.approx([0, e6 / (e6 + e8), e8 / (e6 + e8)])
+    assert result[0].tolist() == pytest.approx([0, e6 / (e6 + e8), e8 / (e6 + e8)])
 
 
 def test_a_high_temperature_draws_uniformly_and_a_low_one_takes_the_most_similar():
@@ -160,9 +160,9 @@ def test_bm25_by_hand():
     def score(count, length):
         return idf * count / (count + 1.2 * (0.25 + 0.75 * length / (10 / 3)))
 
-    found = index.scores("Dog bird")
-    assert found.tolist() == pytest.approx([score(1, 2), 0, score(2, 5)])
-    assert index.scores("dog DOG") == pytest.approx(2 * found)
+    result = index.scores("Dog bird")
+    assert result.tolist() == pytest.approx([score(1, 2), 0, score(2, 5)])
+    assert index.scores("dog DOG") == pytest.approx(2 * result)
     assert index.best(["dog", "bird"], 2).tolist() == [[2, 0], [0, 1]]
     assert Bm25(["!", "?"]).best(["dog"], 1).tolist() == [[0]]
 
@@ -170,9 +170,9 @@ def test_bm25_by_hand():
 def test_word_negatives_share_words_with_the_response(rng):
     texts = ["the red car", "a red car", "blue sky", "blue sea", "The red  car"]
     for _ in range(10):
-        drawn = WordNegatives(texts, rng, best=1).draw(rng)
-        assert drawn[[0, 2, 3, 4]].tolist() == [1, 3, 2, 1]
-        assert drawn[1] in (0, 4)
+        result = WordNegatives(texts, rng, best=1).draw(rng)
+        assert result[[0, 2, 3, 4]].tolist() == [1, 3, 2, 1]
+        assert result[1] in (0, 4)
 
 
 ROOT = Path(__file__).parents[3]
@@ -231,9 +231,9 @@ def test_each_operation_does_what_it_says(pone_rng):
 
 
 def test_copies_differ_and_are_as_many_as_asked_for(pone_rng):
-    found = augmented(" ".join(WORDS), 5, pone_rng, synonyms=synonyms)
-    assert len(set(found)) == 5
-    assert " ".join(WORDS) not in found
+    result = augmented(" ".join(WORDS), 5, pone_rng, synonyms=synonyms)
+    assert len(set(result)) == 5
+    assert " ".join(WORDS) not in result
     assert augmented("Yes.", 5, pone_rng) == ["Yes. Yes."]  # all that one word can become
     assert augmented("  ", 5, pone_rng) == []
 
@@ -265,17 +265,17 @@ def test_a_slice_that_is_missing_is_told_of_and_done_without(monkeypatch, caplog
 
 
 def test_a_bot_gives_its_different_replies():
-    found = generated(bot_get("parrot"), [["Hello!", "Hi.", "Any news?"], ["Bye."]], 3)
-    assert len(found) == 2
-    assert all(1 <= len(replies) <= 3 and len(set(replies)) == len(replies) for replies in found)
+    result = generated(bot_get("parrot"), [["Hello!", "Hi.", "Any news?"], ["Bye."]], 3)
+    assert len(result) == 2
+    assert all(1 <= len(replies) <= 3 and len(set(replies)) == len(replies) for replies in result)
 
 
 def test_the_filter_keeps_what_the_scorer_is_sure_of():
     scores = np.array([0.01, 0.05, 0.3, 0.7, 0.95, 0.99])
-    found = relabelled(scores, 0.05)
-    assert found.is_kept.tolist() == [True, True, False, False, True, True]
-    assert found.positive[found.is_kept].tolist() == [False, False, True, True]
-    assert found.kept_share == pytest.approx(4 / 6)
+    result = relabelled(scores, 0.05)
+    assert result.is_kept.tolist() == [True, True, False, False, True, True]
+    assert result.positive[result.is_kept].tolist() == [False, False, True, True]
+    assert result.kept_share == pytest.approx(4 / 6)
     changed = relabelled(scores, 0.05, "change")
     assert changed.is_kept.all()
     assert changed.positive.tolist() == [False, False, True, True, True, True]

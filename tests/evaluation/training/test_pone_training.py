@@ -31,7 +31,7 @@ REPLIES = [
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     place = tmp_path_factory.mktemp("pone")
-    lines = [json.dumps({"turns": list(one.turns)}) for one in corpus_read(EVERYDAY).dialogues[:12]]
+    lines = [json.dumps({"turns": list(dialogue.turns)}) for dialogue in corpus_read(EVERYDAY).dialogues[:12]]
     (place / "small.jsonl").write_text("\n".join(lines))
     return place
 
@@ -63,8 +63,8 @@ def trained(folder):
 
 def test_its_loss_falls_and_what_is_best_is_chosen_by_accuracy(folder, trained):
     log = folder / "metrics" / "pone-tiny" / "log.jsonl"
-    found = [json.loads(line) for line in log.read_text().splitlines()]
-    losses = [line["loss"] for line in found if "loss" in line]
+    documents = [json.loads(line) for line in log.read_text().splitlines()]
+    losses = [line["loss"] for line in documents if "loss" in line]
     assert losses[-1] < losses[0]
     best = trained[0].best
     assert best["validation_loss"] <= 1 - best["test_accuracy"] + 0.5
@@ -106,9 +106,9 @@ def test_training_ends_where_the_filter_changes_hardly_a_label(folder, trained):
         folder, "pone-rests", 6, "pone-tiny", lr=1e-9,
         positives="eda", copies=2, filter="drop", theta=0.5, refilter_every=2,
     )  # fmt: skip
-    found = train(rests, folder / "metrics" / rests.name)
-    assert found.epochs == 2
-    assert np.isfinite(found.best["test_accuracy"])
+    result = train(rests, folder / "metrics" / rests.name)
+    assert result.epochs == 2
+    assert np.isfinite(result.best["test_accuracy"])
     assert train(rests, folder / "metrics" / rests.name).epochs == 2, "it is finished"
     log = (folder / "metrics" / rests.name / "log.jsonl").read_text().splitlines()
     told = [line for line in map(json.loads, log) if line["kind"] == "train"]
@@ -168,20 +168,20 @@ def test_checkpoints_are_metrics(trained, tmp_path_factory):
     metric = Pone("mine", checkpoint=str(trained[1].checkpoint))
     assert metric.unavailable_reason() is None
     assert metric.licence == "of the training text: MIT"
-    found = metric.scored(REPLIES, TextCache())["mine_bot"]
-    assert found[0] == found[1]  # the query is the last utterance
-    assert 0 < found[2] < 1
-    assert np.isnan(found[3])
+    result = metric.scored(REPLIES, TextCache())["mine_bot"]
+    assert result[0] == result[1]  # the query is the last utterance
+    assert 0 < result[2] < 1
+    assert np.isnan(result[3])
 
     language_model = save_model(tmp_path_factory.mktemp("gpt2"), "gpt2", width=16, n_layers=1)
     both = PonePmi(checkpoint=str(trained[1].checkpoint), model=str(language_model), pmi_level=0.1, pmi_spread=2)
     shared = TextCache()
     level, spread = (float(one.detach()) for one in (both.restored("cpu").level, both.restored("cpu").spread))
     assert spread != 1
-    logit = np.log(found[:3] / (1 - found[:3]))
+    logit = np.log(result[:3] / (1 - result[:3]))
     pmi = both._pmi.scored(REPLIES, shared)["reply_pmi_bot"][:3]
-    wanted = ((logit - level) / spread + (pmi - 0.1) / 2) / 2
-    np.testing.assert_allclose(both.scored(REPLIES, shared)["pone_pmi_bot"][:3], wanted, atol=1e-4)
+    expected = ((logit - level) / spread + (pmi - 0.1) / 2) / 2
+    np.testing.assert_allclose(both.scored(REPLIES, shared)["pone_pmi_bot"][:3], expected, atol=1e-4)
 
 
 def test_what_comes_with_confab_is_small_and_scores():
@@ -192,6 +192,6 @@ def test_what_comes_with_confab_is_small_and_scores():
     assert folder.is_relative_to(SHIPPED)
     assert sum(file.stat().st_size for file in folder.iterdir()) < 2_000_000
     assert ".250 ± .006" in (folder / "CARD.md").read_text()
-    found = metric.scored(REPLIES, TextCache())["pone_lite_bot"]
-    assert found[0] > found[2]
-    assert np.isnan(found[3])
+    pone_lite_bot = metric.scored(REPLIES, TextCache())["pone_lite_bot"]
+    assert pone_lite_bot[0] > pone_lite_bot[2]
+    assert np.isnan(pone_lite_bot[3])

@@ -40,7 +40,7 @@ NO_DIALOGUES = Splits((), (), (), "")
 def folder(tmp_path_factory):
     """Write 40 pairs to 20 contexts; longer replies have the better scores."""
     place = tmp_path_factory.mktemp("rade")
-    turns = [t for one in corpus_read(EVERYDAY).dialogues[:12] for t in one.turns][:60]
+    turns = [t for dialogue in corpus_read(EVERYDAY).dialogues[:12] for t in dialogue.turns][:60]
     rng = np.random.default_rng(0)
     with (place / "rated.jsonl").open("w") as file, (place / "unscored.jsonl").open("w") as more:
         for k in range(40):
@@ -80,8 +80,8 @@ def lite(folder):
 
 
 def losses(place):
-    found = [json.loads(line) for line in (place / "log.jsonl").read_text().splitlines()]
-    return [line["loss"] for line in found if line["kind"] == "train"]
+    documents = [json.loads(line) for line in (place / "log.jsonl").read_text().splitlines()]
+    return [line["loss"] for line in documents if line["kind"] == "train"]
 
 
 def test_parts_share_no_context(folder):
@@ -108,15 +108,15 @@ def test_without_validation_all_other_contexts_are_learnt_from_and_the_last_weig
     prepared = RadeTraining().prepare(config, NO_DIALOGUES, "cpu")
     assert prepared.validation is None
     assert prepared.train.n + prepared.test.n == 40
-    found = train(config, folder / "metrics" / "all")
-    assert found.best["step"] == 12 * prepared.train.n_batches(16)  # the last of 12 epochs
-    assert "validation_loss" not in found.best
-    assert math.isfinite(found.best["test_pearson"])
+    result = train(config, folder / "metrics" / "all")
+    assert result.best["step"] == 12 * prepared.train.n_batches(16)  # the last of 12 epochs
+    assert "validation_loss" not in result.best
+    assert math.isfinite(result.best["test_pearson"])
     log = (folder / "metrics" / "all" / "log.jsonl").read_text()
     assert '"kind": "validation"' not in log
-    kept = load_file(found.checkpoint / "model.safetensors")
+    file = load_file(result.checkpoint / "model.safetensors")
     last = load_file(folder / "metrics" / "all" / "state.safetensors")
-    assert kept["out"].equal(last["model.out"])
+    assert file["out"].equal(last["model.out"])
     patient = {**values(held_out=0), "optimiser": {"batch_size": 16, "patience": 2}}
     with pytest.raises(ValuesError, match=r"optimiser.patience must be 0"):
         config_check(patient, folder)
@@ -125,8 +125,8 @@ def test_without_validation_all_other_contexts_are_learnt_from_and_the_last_weig
 def test_the_share_held_out_is_of_contexts(folder):
     for share, n in ((0.5, 8), (0.25, 4), (0.125, 2)):  # of 16 contexts beside the fold
         config = config_check(values(held_out=share), folder)
-        held = RadeTraining().prepare(config, NO_DIALOGUES, "cpu").validation
-        assert abs(len({context_key(pair) for pair in held.pairs}) - n) <= 1
+        validation = RadeTraining().prepare(config, NO_DIALOGUES, "cpu").validation
+        assert abs(len({context_key(pair) for pair in validation.pairs}) - n) <= 1
 
 
 def test_its_checkpoint_is_a_metric_that_needs_a_reference(folder, lite):
@@ -140,17 +140,17 @@ def test_its_checkpoint_is_a_metric_that_needs_a_reference(folder, lite):
         ReplyInContext(("Were you there?",), many),
         ReplyInContext((), many, "I was."),
     ]
-    found = metric.scored(replies, TextCache())
-    assert found["mine_bot"][0] < found["mine_bot"][1]
-    assert np.isnan(found["mine_bot"][2:]).all()
+    result = metric.scored(replies, TextCache())
+    assert result["mine_bot"][0] < result["mine_bot"][1]
+    assert np.isnan(result["mine_bot"][2:]).all()
     assert metric.lacking(replies[2]) == "there is no reference"
-    made = Rade("made", checkpoint=str(lite.checkpoint), references="retrieved")
-    assert "a reference" not in made.needs
-    assert "Needs a reference" not in made.columns[0].description
-    assert metric.identity != made.identity
-    other = made.scored(replies, TextCache())
+    rade = Rade("made", checkpoint=str(lite.checkpoint), references="retrieved")
+    assert "a reference" not in rade.needs
+    assert "Needs a reference" not in rade.columns[0].description
+    assert metric.identity != rade.identity
+    other = rade.scored(replies, TextCache())
     assert np.isfinite(other["made_bot"][:3]).all()
-    assert other["made_bot"][1] == pytest.approx(found["mine_bot"][1])  # a person's reference comes first
+    assert other["made_bot"][1] == pytest.approx(result["mine_bot"][1])  # a person's reference comes first
     retrieved = {"checkpoint": str(lite.checkpoint), "references": "retrieved"}
     lines = (folder / "rated.jsonl").read_text().splitlines()[:2]
     told = [json.dumps({"turns": json.loads(line)["context"]}) + "\n" for line in lines]
@@ -187,17 +187,17 @@ def test_both_stages_of_the_full_network_learn(folder):
         assert half
         assert np.mean(told[-half:]) < 0.95 * np.mean(told[:half]), told
     metric = Rade("full", checkpoint=str(result.checkpoint))
-    found = metric.scored([ReplyInContext(("hello",), "i am fine", "cats")], TextCache())
-    assert np.isfinite([*found["full_bot"], *found["full_reference"]]).all()
+    results = metric.scored([ReplyInContext(("hello",), "i am fine", "cats")], TextCache())
+    assert np.isfinite([*results["full_bot"], *results["full_reference"]]).all()
 
 
 def test_the_lite_network_begins_without_scores_of_references(folder):
     config = config_check(values("lite-first", rated=["unscored.jsonl"], stage=1), folder)
-    found = train(config, folder / "metrics" / "lite-first")
-    assert found.best["test_pearson"] > 0.3
+    result = train(config, folder / "metrics" / "lite-first")
+    assert result.best["test_pearson"] > 0.3
     told = losses(folder / "metrics" / "lite-first")
     assert told[-1] < told[0]
-    metric = Rade("first", checkpoint=str(found.checkpoint))
+    metric = Rade("first", checkpoint=str(result.checkpoint))
     made = metric.scored([ReplyInContext(("hello",), "i am fine", "cats")], TextCache())
     assert np.isfinite(made["first_bot"]).all()
     with pytest.raises(ValueError, match="no reference has a score"):
@@ -217,11 +217,11 @@ def test_options_that_cannot_be_are_told(folder):
 
 def test_folds_score_every_pair_once_for_each_seed(folder):
     brief = {**values(folds=2), "optimiser": {"batch_size": 64, "lr": 0.02, "epochs": 2}}
-    found = folds_measured(brief, folder, seeds=(1,))
-    assert found.n == 40
-    assert found.r["pearson"] == (found.mean(),)
-    assert np.isnan(found.spread())
-    assert found.ci95[0] < found.ci95[1]
+    result = folds_measured(brief, folder, seeds=(1,))
+    assert result.n == 40
+    assert result.r["pearson"] == (result.mean(),)
+    assert np.isnan(result.spread())
+    assert result.ci95[0] < result.ci95[1]
 
 
 def test_retrieved_references_answer_the_context_most_alike_and_never_repeat_the_response():
@@ -237,8 +237,8 @@ def test_retrieved_references_answer_the_context_most_alike_and_never_repeat_the
         ReplyInContext(("Where is the station?",), "No idea."),
     ]
     assert RetrievedReferences(corpus).find(replies) == ["With milk.", "No, black.", "Over there."]
-    found = RetrievedReferences(corpus, "responses").find([ReplyInContext(("Over the hills?",), "Yes.")])
-    assert found == ["Over there."]
+    result = RetrievedReferences(corpus, "responses").find([ReplyInContext(("Over the hills?",), "Yes.")])
+    assert result == ["Over there."]
     with pytest.raises(ValueError, match="no utterance that replies"):
         RetrievedReferences([Dialogue(("Alone.",))])
 
@@ -262,34 +262,34 @@ def both(*pairs):
 
 
 def test_the_first_of_two_mirrored_rows_has_the_system_s_response():
-    found = rated_pairs_of(both(FIRST, SECOND, OTHER))
-    assert found.pairs == (FIRST, SECOND, OTHER)
-    assert len(found.rows) == 6
-    assert found.counts() == {
+    result = rated_pairs_of(both(FIRST, SECOND, OTHER))
+    assert result.pairs == (FIRST, SECOND, OTHER)
+    assert len(result.rows) == 6
+    assert result.counts() == {
         "rows": 6, "pairs": 3, "contexts": 2, "repeated": 0, "conflicting": 0, "same_text": 0, "skipped": {},
     }  # fmt: skip
 
 
 def test_rows_without_any_mirror_are_system_responses_but_a_lone_one_among_mirrored_is_left_out():
     assert rated_pairs_of([FIRST, OTHER]).pairs == (FIRST, OTHER)
-    found = rated_pairs_of([*both(FIRST), OTHER])
-    assert found.pairs == (FIRST,)
-    assert found.skipped == {UNPAIRED: 1}
+    result = rated_pairs_of([*both(FIRST), OTHER])
+    assert result.pairs == (FIRST,)
+    assert result.skipped == {UNPAIRED: 1}
 
 
 def test_a_pair_told_thrice_counts_once_with_the_mean_of_its_two_different_scores():
     again = RatedPair(FIRST.context, "how are  you ?", FIRST.reference, 3.0, 4.5)
-    found = rated_pairs_of(both(FIRST, OTHER, FIRST, again))
-    assert found.pairs == (RatedPair(FIRST.context, "How are you?", "Nice day.", 2.5, 4.25), OTHER)
-    assert (found.repeated, found.conflicting) == (2, 1)
+    result = rated_pairs_of(both(FIRST, OTHER, FIRST, again))
+    assert result.pairs == (RatedPair(FIRST.context, "How are you?", "Nice day.", 2.5, 4.25), OTHER)
+    assert (result.repeated, result.conflicting) == (2, 1)
 
 
 def test_equal_texts_and_scores_beyond_the_scale_are_counted():
     same = RatedPair(("Hi.",), "Bye.", "bye.", 2.0, 3.0)
     beyond = RatedPair(("Hi.",), "Bye.", "Yes.", 6.0, 3.0)
-    found = rated_pairs_of(both(same, beyond))
-    assert found.same_text == 1
-    assert found.skipped == {OTHER_SCALE: 2}
+    result = rated_pairs_of(both(same, beyond))
+    assert result.same_text == 1
+    assert result.skipped == {OTHER_SCALE: 2}
 
 
 def test_both_forms_of_a_file_give_the_same_pairs(tmp_path):
@@ -310,9 +310,9 @@ def test_both_forms_of_a_file_give_the_same_pairs(tmp_path):
     }
     for name, line in (("release", release), ("judged", judged)):
         (tmp_path / name).write_text(f"{json.dumps(line)}\n[]\n{{}}\n")
-        found = rated_pairs_read(tmp_path / name)
-        assert found.pairs == (RatedPair(("I'm here.", "Hello!"), "Don't go.", "Stay.", 2, 4.5),)
-        assert found.skipped == {UNREADABLE: 2}
+        result = rated_pairs_read(tmp_path / name)
+        assert result.pairs == (RatedPair(("I'm here.", "Hello!"), "Don't go.", "Stay.", 2, 4.5),)
+        assert result.skipped == {UNREADABLE: 2}
 
 
 def test_scores_of_several_qualities_and_scales_are_averaged_on_1_to_5(tmp_path):

@@ -57,10 +57,10 @@ def test_it_learns_and_says_how_well(data: Path, tmp_path: Path) -> None:
     assert validated[result.best["step"]] == min(validated.values())
     assert 0 < result.best["test_accuracy"] < 1
     assert result.to_json()["best"] == pytest.approx(result.best)
-    found = checkpoint_read(tmp_path / "tiny")
-    assert found.folder == result.checkpoint
-    assert found.manifest.metrics == pytest.approx(result.best)
-    assert found.manifest.training["n_dialogues"] == {"train": 48, "validation": 6, "test": 6}
+    results = checkpoint_read(tmp_path / "tiny")
+    assert results.folder == result.checkpoint
+    assert results.manifest.metrics == pytest.approx(result.best)
+    assert results.manifest.training["n_dialogues"] == {"train": 48, "validation": 6, "test": 6}
     again = train(config(data), tmp_path / "tiny", watch=lambda _: pytest.fail("it trains again"))
     assert again.best == pytest.approx(result.best)
 

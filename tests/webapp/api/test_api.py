@@ -46,9 +46,9 @@ def test_a_token_is_needed_and_opens_what_its_person_may(client: Client) -> None
     assert program.get("me").json()["rights"] == ["read"]
     assert program.get("studies").json() == {"items": [], "count": 0}
     assert ApiToken.objects.get().last_used_at is not None
-    asked = program.post("runs", {"bots": ["eliza"]})
-    assert asked.status_code == 403
-    assert "run (Run jobs and import data)" in asked.json()["error"]["message"]
+    response = program.post("runs", {"bots": ["eliza"]})
+    assert response.status_code == 403
+    assert "run (Run jobs and import data)" in response.json()["error"]["message"]
 
     token_revoke(token=program.row)
     answer = program.get("me")
@@ -126,15 +126,15 @@ def test_studies_come_and_go_as_files() -> None:
     assert any(file["recruitment"][name] for name in codes)
     assert not any(reader["recruitment"].get(name) for name in codes)
     assert file == json.loads(json.dumps(study_file_of(study).to_plain()))
-    made = program.post("studies", {**file, "key": "again"})
-    assert made.json() == {"key": "again", "is_new": True, "n_changes": 0, "n_items": 0}
+    result = program.post("studies", {**file, "key": "again"})
+    assert result.json() == {"key": "again", "is_new": True, "n_changes": 0, "n_items": 0}
     assert Study.objects.get(key="again").state == "draft"
-    wrong = program.post("studies", {**file, "rule": "balance", "texts": {"minutes": "soon"}})
-    assert wrong.status_code == 422
-    mistakes = {one["path"]: one["message"] for one in wrong.json()["error"]["mistakes"]}
+    response = program.post("studies", {**file, "rule": "balance", "texts": {"minutes": "soon"}})
+    assert response.status_code == 422
+    mistakes = {mistake["path"]: mistake["message"] for mistake in response.json()["error"]["mistakes"]}
     assert "texts.minutes is 'soon'" in mistakes["texts.minutes"]
     assert "balanced" in mistakes["rule"]
-    assert [one["key"] for one in program.get("studies", limit=1).json()["items"]] == ["again"]
+    assert [item["key"] for item in program.get("studies", limit=1).json()["items"]] == ["again"]
     missing = program.get("studies/nothing")
     assert missing.status_code == 404
     assert missing.json()["error"]["message"] == "there is no study 'nothing'"
@@ -159,9 +159,9 @@ def test_tables_are_the_bytes_of_the_command_and_private_ones_need_their_right(t
     whole = tables_of(Program(*Right, name="all").get("studies/shop/package"))
     assert whole - tables_of(program.get("studies/shop/package")) == {"participants"}
     assert program.get("studies/shop/tables/rating").status_code == 404
-    wrong = program.get("studies/shop/tables/ratings", format="xls").json()["error"]
-    assert "format" in wrong["mistakes"][0]["path"]
-    assert "'xls'" in wrong["message"]
+    error = program.get("studies/shop/tables/ratings", format="xls").json()["error"]
+    assert "format" in error["mistakes"][0]["path"]
+    assert "'xls'" in error["message"]
 
 
 def test_results_are_those_of_the_pages() -> None:
@@ -169,12 +169,12 @@ def test_results_are_those_of_the_pages() -> None:
     for quality in (2, 5, 6, 3):
         make_rating(make_conversation(study, n_exchanges=3), quality=quality)
     program = Program(Right.READ)
-    found = program.get("studies/shop/results/comparisons").json()
-    made = get_result(AnalysisKey(study, "comparisons")).computed_result
-    assert found["n_ratings"] == 4
-    assert found["document"] == made.result.to_json()
-    assert found["document"]["ranks"] == {"eliza": [1, 1]}
-    assert found["job"] is None
+    body = program.get("studies/shop/results/comparisons").json()
+    computed_result = get_result(AnalysisKey(study, "comparisons")).computed_result
+    assert body["n_ratings"] == 4
+    assert body["document"] == computed_result.result.to_json()
+    assert body["document"]["ranks"] == {"eliza": [1, 1]}
+    assert body["job"] is None
     unknown = program.get("studies/shop/results/all")
     assert unknown.status_code == 422
     assert all(part in unknown.json()["error"]["message"] for part in PARTS)
@@ -182,12 +182,12 @@ def test_results_are_those_of_the_pages() -> None:
 
 def test_runs_metrics_and_fits_are_started_followed_and_stopped() -> None:
     program = Program(Right.READ, Right.RUN)
-    asked = program.post("runs", {"bots": ["eliza"], "conversations": 2, "turns": 2})
-    assert asked.status_code == 202, asked.content
+    response = program.post("runs", {"bots": ["eliza"], "conversations": 2, "turns": 2})
+    assert response.status_code == 202, response.content
     run = SelfPlayRun.objects.get()
     run_job(run)
-    told = program.get(f"jobs/selfplay/{asked.json()['id']}").json()
-    assert (told["state"], told["n_done"], told["n_total"]) == ("done", 2, 2)
+    body = program.get(f"jobs/selfplay/{response.json()['id']}").json()
+    assert (body["state"], body["n_done"], body["n_total"]) == ("done", 2, 2)
     measured = program.post(f"runs/{run.pk}/metrics", {"metrics": ["words"]})
     assert measured.json()["n_total"] == 2
     stopped = program.post(f"jobs/metrics/{measured.json()['id']}/stop")
@@ -227,8 +227,8 @@ def test_conversations_are_imported_by_a_job() -> None:
     assert asked.status_code == 202, asked.content
     job = Job.objects.get()
     run_job(job)
-    told = program.get(f"jobs/import/{job.pk}").json()
-    assert told["result"] == {"conversations": 1, "ratings": 1, "skipped": []}
+    body = program.get(f"jobs/import/{job.pk}").json()
+    assert body["result"] == {"conversations": 1, "ratings": 1, "skipped": []}
     assert program.get("studies/mine").json()["n_ratings"] == 1
     mine = {"name": "rated.jsonl", "scales": ["fun=0:1"]}
     record["ratings"] = [{"rater": "r", "quality": 4, "fun": 1}, {"rater": "s", "quality": 5}]
@@ -270,7 +270,7 @@ def test_a_table_is_of_what_a_search_finds(study: Study, tmp_path: Path, line: s
             assert len(sent.splitlines()) == n
 
 
-@pytest.mark.parametrize("what", [one.name for one in exporters if hasattr(one, "is_searched")])
+@pytest.mark.parametrize("what", [exporter.name for exporter in exporters if hasattr(exporter, "is_searched")])
 def test_every_table_of_conversations_can_be_searched(study: Study, what: str) -> None:
     answer = Program(Right.READ).get(f"studies/shop/tables/{what}", q="xyzzy")
     assert (answer.status_code, streamed(answer)) == (200, b"")
@@ -298,10 +298,10 @@ def test_tables_of_a_run_are_searched_too(tmp_path: Path) -> None:
     run_job(run)
     run = SelfPlayRun.objects.get(pk=run.pk)
     program = Program(Right.READ)
-    where = f"runs/{run.pk}/tables"
-    sent = streamed(program.get(f"{where}/conversations", q="bot:eliza"))
+    path = f"runs/{run.pk}/tables"
+    sent = streamed(program.get(f"{path}/conversations", q="bot:eliza"))
     assert sent == exported(tmp_path / "run", "conversations", "bot:eliza", run=run.pk)
     assert len(sent.splitlines()) == 2
-    assert program.get(f"{where}/conversations", q="bot:elisa").status_code == 422
-    assert program.get(f"{where}/bots", q="bot:eliza").status_code == 422
-    assert program.get(f"{where}/participants", q="bot:eliza").status_code == 404
+    assert program.get(f"{path}/conversations", q="bot:elisa").status_code == 422
+    assert program.get(f"{path}/bots", q="bot:eliza").status_code == 422
+    assert program.get(f"{path}/participants", q="bot:eliza").status_code == 404

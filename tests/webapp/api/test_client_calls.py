@@ -192,18 +192,18 @@ def called(command: str, folder: Path) -> Any:
     """Make the call that a command makes, and return the answer."""
     name, *words = shlex.split(command)
     assert name == "curl"
-    asked = CURL.parse_args(words)
-    title, _, value = asked.header.partition(": ")
+    args = CURL.parse_args(words)
+    title, _, value = args.header.partition(": ")
     client = Client(headers={title: value})
-    if asked.json:
-        return client.post(asked.url, asked.json, content_type="application/json")
-    if not asked.form:
-        return client.get(asked.url)
+    if args.json:
+        return client.post(args.url, args.json, content_type="application/json")
+    if not args.form:
+        return client.get(args.url)
     form: dict[str, Any] = {}
-    for field in asked.form:
+    for field in args.form:
         key, _, text = field.partition("=")
         form[key] = (folder / text[1:]).open("rb") if text.startswith("@") else text
-    return client.post(asked.url, form)
+    return client.post(args.url, form)
 
 
 def test_the_calls_that_the_documentation_shows(settings: Any, tmp_path: Path) -> None:
@@ -218,10 +218,10 @@ def test_the_calls_that_the_documentation_shows(settings: Any, tmp_path: Path) -
     commands = block.text.replace("$TOKEN", token).replace("$URL", "").splitlines()
     *asked, following = commands
     answers = [called(command, tmp_path) for command in asked]
-    assert [one.status_code for one in answers] == [200, 200, 200, 200, 202, 202, 202]
-    assert [one["key"] for one in answers[0].json()["items"]] == ["lab"]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 200, 202, 202, 202]
+    assert [item["key"] for item in answers[0].json()["items"]] == ["lab"]
     assert b"".join(answers[1].streaming_content).startswith(b"rating,conversation,bot")
-    assert [one["figures"] for one in answers[2].json()["items"]] == [{"quality": 4.0}]
+    assert [item["figures"] for item in answers[2].json()["items"]] == [{"quality": 4.0}]
     [place] = answers[3].json()["document"]["places"]
     assert place["mean"] == 4
     assert (answers[4].json()["kind"], answers[5].json()["kind"]) == ("report", "import")
@@ -240,8 +240,8 @@ def calls() -> Iterator[tuple[str, str, Any, Any]]:
         for path, view in router.path_operations.items():
             for operation in view.operations:
                 for method in operation.methods:
-                    own = operation.auth_param
-                    yield path, method, operation, router.auth if own is NOT_SET else own
+                    auth_param = operation.auth_param
+                    yield path, method, operation, router.auth if auth_param is NOT_SET else auth_param
 
 
 def row_of(path: str, method: str, operation: Any, token: Any) -> str:
@@ -250,12 +250,12 @@ def row_of(path: str, method: str, operation: Any, token: Any) -> str:
     shown = "/" + path.lstrip("/")
     for name in ("key", "id", "kind", "name", "note", "part", "table"):
         shown = shown.replace(f"{{{name}}}", name.upper())
-    told = operation.view_func.__doc__.strip().splitlines()[0]
-    return f"| `{method} {shown}` | {', '.join(rights)} | {told} |"
+    splitline = operation.view_func.__doc__.strip().splitlines()[0]
+    return f"| `{method} {shown}` | {', '.join(rights)} | {splitline} |"
 
 
 def test_the_table_has_every_call_with_its_right_and_what_it_does() -> None:
-    wanted = [row_of(*call) for call in sorted(calls(), key=lambda call: call[:2])]
+    expected = [row_of(*call) for call in sorted(calls(), key=lambda call: call[:2])]
     text = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
-    shown = [line for line in text.splitlines() if CALL.match(line)]
-    assert shown == wanted, "put these lines there:\n" + "\n".join(wanted)
+    splitlines = [line for line in text.splitlines() if CALL.match(line)]
+    assert splitlines == expected, "put these lines there:\n" + "\n".join(expected)

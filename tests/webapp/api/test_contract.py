@@ -48,7 +48,7 @@ def described(request: pytest.FixtureRequest) -> Any:
     schema = schemathesis.openapi.from_dict(api.get_openapi_schema())
     schema.app = whole_response
     request.node._nodeid = request.node.nodeid  # schemathesis 4.32 reads it, and pytest 9.2 has it no more
-    counted: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     begun = time.process_time()
 
     @schema.hook
@@ -57,8 +57,8 @@ def described(request: pytest.FixtureRequest) -> Any:
             pytest.fail(f"not all calls were tried within {LONGEST_S} seconds of CPU")
         if case.meta is None or case.meta.phase.name is not TestPhase.COVERAGE:
             return True
-        n = counted[case.operation.label]
-        counted[case.operation.label] += 1
+        n = counts[case.operation.label]
+        counts[case.operation.label] += 1
         return n < TAKEN_FIRST or n % TAKEN_OF == 0
 
     return schema

@@ -59,9 +59,9 @@ def test_conversations_are_found_by_the_search_line_page_by_page(study: Study) -
     first = Conversation.objects.filter(study=study).order_by("created_at").first()
     tag_add(conversation=first, text="odd", author=program.user)
     star_set(conversation=first, is_starred=True, author=program.user)
-    found = program.get("studies/shop/conversations", q="tag:odd", columns="quality").json()
-    assert found["count"] == 1
-    [row] = found["items"]
+    body = program.get("studies/shop/conversations", q="tag:odd", columns="quality").json()
+    assert body["count"] == 1
+    [row] = body["items"]
     assert (row["id"], row["tags"], row["is_starred"]) == (str(first.pk), ["odd"], True)
     assert row["figures"] == {"quality": 2.0}
 
@@ -72,7 +72,7 @@ def test_conversations_are_found_by_the_search_line_page_by_page(study: Study) -
             "studies/shop/conversations", q="sort:-quality", columns="quality", limit=1, after=after
         ).json()
         assert page["count"] == 4
-        seen += [one["figures"]["quality"] for one in page["items"]]
+        seen += [item["figures"]["quality"] for item in page["items"]]
         after = page["after"]
         if not after:
             break
@@ -84,8 +84,8 @@ def test_a_page_of_conversations_takes_as_many_queries_however_many_there_are(st
 
     def n_queries(limit: int) -> int:
         with CaptureQueriesContext(connection) as queries:
-            found = program.get("studies/shop/conversations", columns="quality", limit=limit)
-        assert len(found.json()["items"]) == limit
+            response = program.get("studies/shop/conversations", columns="quality", limit=limit)
+        assert len(response.json()["items"]) == limit
         return len(queries)
 
     n_queries(2)  # what is looked up once for the process
@@ -117,12 +117,12 @@ def test_a_conversation_has_all_that_its_reader_shows(study: Study) -> None:
     row = Conversation.objects.filter(study=study).order_by("created_at").first()
     note_add(conversation=row, text="Twice the same.", author=program.user)
     call_command("compute_metrics", "--study", "shop", "--metrics", "words", "--inline", stdout=StringIO())
-    found = program.get(f"conversations/{row.pk}").json()
+    body = program.get(f"conversations/{row.pk}").json()
     texts = list(row.turns.order_by("index").values_list("speaker", "text"))
-    assert [(one["speaker"], one["text"]) for one in found["turns"]] == texts
-    assert [one["answers"]["quality"] for one in found["ratings"]] == [2]
-    assert [(one["text"], one["author"]) for one in found["notes"]] == [("Twice the same.", "ci")]
-    [words] = found["metrics"]
+    assert [(turn["speaker"], turn["text"]) for turn in body["turns"]] == texts
+    assert [rating["answers"]["quality"] for rating in body["ratings"]] == [2]
+    assert [(note["text"], note["author"]) for note in body["notes"]] == [("Twice the same.", "ci")]
+    [words] = body["metrics"]
     said = [len(text.split()) for speaker, text in texts if speaker == "human"]
     assert (words["metric"], words["is_current"]) == ("words", True)
     assert words["values"]["words_user"] == pytest.approx(sum(said) / len(said))
@@ -133,8 +133,8 @@ def test_searches_are_those_of_the_person(study: Study) -> None:
     program, other = Program(Right.READ), Program(Right.READ, name="other")
     search_save(source=study, owner=program.user, name="bad ones", line="quality<3")
     search_save(source=study, owner=program.user, name="gone", line="no_such_metric>1")
-    kept = program.get("studies/shop/searches").json()
-    assert [(one["name"], one["q"], bool(one["why"])) for one in kept] == [
+    body = program.get("studies/shop/searches").json()
+    assert [(one["name"], one["q"], bool(one["why"])) for one in body] == [
         ("bad ones", "quality<3", False),
         ("gone", "no_such_metric>1", True),
     ]
@@ -147,8 +147,8 @@ def test_runs_are_listed_read_and_searched(run: SelfPlayRun) -> None:
     assert listed["count"] == 1
     [row] = listed["items"]
     assert (row["id"], row["bots"], row["job"]["state"]) == (run.pk, ["eliza"], "done")
-    found = program.get(f"runs/{run.pk}").json()
-    assert found["by_pair"] == [{"first": "eliza", "bot": "eliza", "n_done": 3, "n_failed": 0}]
+    result = program.get(f"runs/{run.pk}").json()
+    assert result["by_pair"] == [{"first": "eliza", "bot": "eliza", "n_done": 3, "n_failed": 0}]
     assert program.get(f"runs/{run.pk}/conversations", q="bot:eliza limit:2").json()["count"] == 2
     assert program.get("runs/999").status_code == 404
     search_save(source=run, owner=program.user, name="first two", line="bot:eliza limit:2")
@@ -156,10 +156,10 @@ def test_runs_are_listed_read_and_searched(run: SelfPlayRun) -> None:
         {"name": "first two", "q": "bot:eliza limit:2", "columns": "", "why": ""}
     ]
     asked = {"name": "first", "q": "bot:eliza limit:1", "columns": ""}
-    kept = program.post(f"runs/{run.pk}/searches", asked).json()
-    assert {one["name"] for one in kept} == {"first", "first two"}
-    wrong = program.post(f"runs/{run.pk}/searches", asked | {"q": "fluency>2"})
-    assert wrong.status_code == 422
+    body = program.post(f"runs/{run.pk}/searches", asked).json()
+    assert {one["name"] for one in body} == {"first", "first two"}
+    response = program.post(f"runs/{run.pk}/searches", asked | {"q": "fluency>2"})
+    assert response.status_code == 422
     left = program.delete(f"runs/{run.pk}/searches?name=first").json()
     assert [one["name"] for one in left] == ["first two"]
     assert program.get(f"runs/{run.pk}/tables/participants").status_code == 404
@@ -182,10 +182,10 @@ def test_tables_of_a_run_are_the_commands_bytes_and_hold_notes_and_metrics(run: 
         )  # fmt: skip
         assert streamed(program.get(f"runs/{run.pk}/tables/{name}")) == path.read_bytes()
     conversations = rows_of(program.get(f"runs/{run.pk}/tables/conversations"))
-    assert [one["ordinal"] for one in conversations] == [0, 1, 2]
-    assert {len(one["turns"]) for one in conversations} == {4}
+    assert [conversation["ordinal"] for conversation in conversations] == [0, 1, 2]
+    assert {len(conversation["turns"]) for conversation in conversations} == {4}
     notes = rows_of(program.get(f"runs/{run.pk}/tables/reader_notes"))
-    assert [(one["kind"], one["text"]) for one in notes] == [("tag", "loops"), ("star", "")]
+    assert [(note["kind"], note["text"]) for note in notes] == [("tag", "loops"), ("star", "")]
     assert len(rows_of(program.get(f"runs/{run.pk}/tables/metrics"))) == 3
     page = program.client.force_login(program.user) or program.client.get(
         f"/dashboard/runs/{run.pk}/export/?what=conversations&format=jsonl"
@@ -200,27 +200,30 @@ def test_tables_of_a_run_are_the_commands_bytes_and_hold_notes_and_metrics(run: 
 
 def test_the_leaderboard_has_ranks_as_ranges(study: Study) -> None:
     program = Program(Right.READ)
-    found = program.get("studies/shop/leaderboard").json()
-    made = get_result(AnalysisKey(study, "comparisons")).computed_result
-    wanted = leaderboard(made.result.means, made.result.compared).to_json()
-    assert found["document"] == json.loads(json.dumps(wanted))
-    assert [(one["bot"], one["ranks"]) for one in found["document"]["places"]] == [("eliza", [1, 1]), ("parrot", None)]
-    assert (found["questions"][0], found["n_ratings"], found["job"]) == ("quality", 4, None)
+    body = program.get("studies/shop/leaderboard").json()
+    computed_result = get_result(AnalysisKey(study, "comparisons")).computed_result
+    expected = leaderboard(computed_result.result.means, computed_result.result.compared).to_json()
+    assert body["document"] == json.loads(json.dumps(expected))
+    assert [(place["bot"], place["ranks"]) for place in body["document"]["places"]] == [
+        ("eliza", [1, 1]),
+        ("parrot", None),
+    ]
+    assert (body["questions"][0], body["n_ratings"], body["job"]) == ("quality", 4, None)
     fluency = program.get("studies/shop/leaderboard", by="fluency").json()["document"]
     assert fluency is None or fluency["dimension"] == "fluency"
-    wrong = program.get("studies/shop/leaderboard", by="qualty")
-    assert wrong.status_code == 422
-    assert "must be one of quality" in wrong.json()["error"]["message"]
+    response = program.get("studies/shop/leaderboard", by="qualty")
+    assert response.status_code == 422
+    assert "must be one of quality" in response.json()["error"]["message"]
 
 
 def test_the_overview_says_what_is_next_and_a_call_starts_it(study: Study) -> None:
     program = Program(Right.READ, Right.RUN)
-    found = program.get("studies/shop/overview").json()
-    assert found["cards"]["n_completed"] == 4
-    assert {one["bot_id"]: one["n_completed"] for one in found["bots"]} == {"eliza": 2, "parrot": 2}
-    stages = [one["title"] for one in found["pipeline"]["stages"]]
+    body = program.get("studies/shop/overview").json()
+    assert body["cards"]["n_completed"] == 4
+    assert {bot["bot_id"]: bot["n_completed"] for bot in body["bots"]} == {"eliza": 2, "parrot": 2}
+    stages = [stage["title"] for stage in body["pipeline"]["stages"]]
     assert stages == ["Collect", "Metrics", "Self-play", "Fit", "Report"]
-    assert found["pipeline"]["next"]["action"] == "analyse"
+    assert body["pipeline"]["next"]["action"] == "analyse"
     assert MIN_BOTS > 2, "two bots are too few to fit"
     started = program.post("studies/shop/analysis", {})
     assert (started.status_code, started.json()["kind"]) == (202, "metrics")
@@ -233,11 +236,11 @@ def test_the_overview_says_what_is_next_and_a_call_starts_it(study: Study) -> No
 
 
 def test_the_live_room_is_that_of_the_page(study: Study) -> None:
-    found = Program(Right.READ).get("studies/shop/live").json()
-    assert (found["state"], found["n_done"], found["n_agreed"]) == ("collecting", 4, 4)
-    assert {one["id"]: one["n_done"] for one in found["bots"]} == {"eliza": 2, "parrot": 2}
-    assert sum(one["n"] for one in found["hours"]) == 4
-    assert found["stages"][-1]["n"] == 4
+    body = Program(Right.READ).get("studies/shop/live").json()
+    assert (body["state"], body["n_done"], body["n_agreed"]) == ("collecting", 4, 4)
+    assert {bot["id"]: bot["n_done"] for bot in body["bots"]} == {"eliza": 2, "parrot": 2}
+    assert sum(hour["n"] for hour in body["hours"]) == 4
+    assert body["stages"][-1]["n"] == 4
 
 
 def test_a_report_is_asked_for_read_and_sent_as_a_page(study: Study) -> None:
@@ -245,18 +248,20 @@ def test_a_report_is_asked_for_read_and_sent_as_a_page(study: Study) -> None:
     missing = program.get("studies/shop/report")
     assert missing.status_code == 404
     assert "send a POST to this address to create it" in missing.json()["error"]["message"]
-    asked = program.post("studies/shop/report", {})
-    assert asked.status_code == 202
+    response = program.post("studies/shop/report", {})
+    assert response.status_code == 202
     job = Job.objects.get(kind="report")
     run_job(job)
-    found = program.get("studies/shop/report").json()
+    body = program.get("studies/shop/report").json()
     document = report_read(job)
-    assert (found["n_ratings"], found["is_current"]) == (4, True)
-    assert [one["id"] for one in found["chapters"]] == [one.id for one in document.chapters]
-    assert found["headlines"][0]["text"] == document.numbers[0].text
+    assert (body["n_ratings"], body["is_current"]) == (4, True)
+    assert [chapter["id"] for chapter in body["chapters"]] == [chapter.id for chapter in document.chapters]
+    assert body["headlines"][0]["text"] == document.numbers[0].text
     assert program.get("studies/shop/report.html").content.decode() == report_html(document)
-    first = found["chapters"][0]["id"]
-    assert [one["id"] for one in program.get("studies/shop/report", sections=first).json()["chapters"]] == [first]
+    first = body["chapters"][0]["id"]
+    assert [chapter["id"] for chapter in program.get("studies/shop/report", sections=first).json()["chapters"]] == [
+        first
+    ]
     assert "it has" in program.get("studies/shop/report", sections="x").json()["error"]["message"]
     make_rating(make_conversation(study, n_exchanges=3), quality=7)
     assert program.get("studies/shop/report").json()["is_current"] is False
@@ -266,12 +271,12 @@ def test_a_report_asked_for_with_parameters_is_found(study: Study) -> None:
     program = Program(Right.READ)
     asked = {"include_synthetic": True, "without": ["fast", "pasted"], "like": "ghandeharioun2019"}
     where = "include_synthetic=true&without=fast,pasted&like=ghandeharioun2019"
-    made = program.post("studies/shop/report", asked)
-    assert made.status_code == 202, made.content
+    response = program.post("studies/shop/report", asked)
+    assert response.status_code == 202, response.content
     run_job(Job.objects.get(kind="report"))
-    assert made["Location"] == f"/api/v1/studies/shop/report?{where}"
-    found = program.get(made["Location"].removeprefix("/api/v1/"))
-    assert (found.status_code, found.json()["like"]) == (200, "ghandeharioun2019")
+    assert response["Location"] == f"/api/v1/studies/shop/report?{where}"
+    result = program.get(response["Location"].removeprefix("/api/v1/"))
+    assert (result.status_code, result.json()["like"]) == (200, "ghandeharioun2019")
     plain = program.get("studies/shop/report")
     assert plain.status_code == 404
     assert f"studies/shop/report?{where}" in plain.json()["error"]["message"]
@@ -320,26 +325,26 @@ def chat(study: Study) -> Conversation:
 
 def test_stars_tags_and_notes_are_written_once_and_taken_away(chat: Conversation, study: Study) -> None:
     program, other = Program(Right.READ), Program(Right.READ, name="other")
-    where = f"conversations/{chat.pk}"
+    path = f"conversations/{chat.pk}"
     for _ in range(2):
-        assert program.put(f"{where}/star").json()["is_starred"] is True
-        tagged = program.post(f"{where}/tags", {"text": " Odd  one "}).json()
-        noted = program.post(f"{where}/notes", {"text": "Twice the same.\n"}).json()
-    assert [(one["text"], one["author"]) for one in tagged["tags"]] == [("odd one", "ci")]
-    assert [(one["text"], one["author"]) for one in noted["notes"]] == [("Twice the same.", "ci")]
+        assert program.put(f"{path}/star").json()["is_starred"] is True
+        tagged = program.post(f"{path}/tags", {"text": " Odd  one "}).json()
+        noted = program.post(f"{path}/notes", {"text": "Twice the same.\n"}).json()
+    assert [(tag["text"], tag["author"]) for tag in tagged["tags"]] == [("odd one", "ci")]
+    assert [(note["text"], note["author"]) for note in noted["notes"]] == [("Twice the same.", "ci")]
     assert Note.objects.count() == 3
-    twin = other.post(f"{where}/notes", {"text": "Twice the same."}).json()["notes"]
+    twin = other.post(f"{path}/notes", {"text": "Twice the same."}).json()["notes"]
     assert [one["author"] for one in twin] == ["ci", "other"]
-    read = program.get(where).json()
+    read = program.get(path).json()
     assert (read["is_starred"], read["tags"], read["notes"]) == (True, tagged["tags"], twin)
-    found = program.get("studies/shop/conversations", q='tag:"odd one" is:starred').json()
-    assert [one["id"] for one in found["items"]] == [str(chat.pk)]
+    body = program.get("studies/shop/conversations", q='tag:"odd one" is:starred').json()
+    assert [item["id"] for item in body["items"]] == [str(chat.pk)]
 
     for _ in range(2):
-        assert program.delete(f"{where}/star").json()["is_starred"] is False
-        assert program.delete(f"{where}/tags", text="ODD one").json()["tags"] == []
-        left = program.delete(f"{where}/notes/{twin[0]['id']}").json()["notes"]
-    assert left == twin[1:]
+        assert program.delete(f"{path}/star").json()["is_starred"] is False
+        assert program.delete(f"{path}/tags", text="ODD one").json()["tags"] == []
+        notes = program.delete(f"{path}/notes/{twin[0]['id']}").json()["notes"]
+    assert notes == twin[1:]
     [elsewhere] = Conversation.objects.filter(study=study).exclude(pk=chat.pk)[:1]
     program.delete(f"conversations/{elsewhere.pk}/notes/{twin[1]['id']}")
     assert Note.objects.count() == 1, "a note goes by the address of its own conversation"
@@ -347,35 +352,35 @@ def test_stars_tags_and_notes_are_written_once_and_taken_away(chat: Conversation
 
 def test_what_is_no_tag_or_note_is_told(chat: Conversation) -> None:
     program = Program(Right.READ)
-    where = f"conversations/{chat.pk}"
-    for call in (program.post(f"{where}/tags", {"text": "a, b"}), program.delete(f"{where}/tags", text='"')):
+    path = f"conversations/{chat.pk}"
+    for call in (program.post(f"{path}/tags", {"text": "a, b"}), program.delete(f"{path}/tags", text='"')):
         assert (call.status_code, call.json()["error"]["code"]) == (400, "tag")
         assert "1 to 40 characters" in call.json()["error"]["message"]
-    long = program.post(f"{where}/notes", {"text": "x" * 5001})
+    long = program.post(f"{path}/notes", {"text": "x" * 5001})
     assert "The note has 5001 characters. Use 1 to 5000." in long.json()["error"]["message"]
-    missing = program.post(f"{where}/notes", {"words": "x"})
+    missing = program.post(f"{path}/notes", {"words": "x"})
     assert missing.status_code == 422
-    assert {one["path"] for one in missing.json()["error"]["mistakes"]} == {"text", "words"}
+    assert {mistake["path"] for mistake in missing.json()["error"]["mistakes"]} == {"text", "words"}
     assert program.put(f"conversations/{NOBODY}/star").status_code == 404
     assert program.delete(f"conversations/{NOBODY}/notes/1").status_code == 404
     assert not Note.objects.exists()
     program.user.user_permissions.clear()
-    refused = program.put(f"{where}/star")
+    refused = program.put(f"{path}/star")
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "no_right")
 
 
 def test_searches_are_kept_and_forgotten_by_name_for_one_person(study: Study) -> None:
     program, other = Program(Right.READ), Program(Right.READ, name="other")
-    where = "studies/shop/searches"
+    path = "studies/shop/searches"
     for q in ("quality<4", "quality<3 sort:quality"):
-        kept = program.post(where, {"name": "Bad  ones", "q": q, "columns": "quality,turns"})
-        assert kept.status_code == 200
-    assert kept.json() == [{"name": "Bad ones", "q": q, "columns": "quality,turns", "why": ""}]
-    assert program.get(where).json() == kept.json()
-    assert other.delete(where, name="Bad ones").json() == []
+        response = program.post(path, {"name": "Bad  ones", "q": q, "columns": "quality,turns"})
+        assert response.status_code == 200
+    assert response.json() == [{"name": "Bad ones", "q": q, "columns": "quality,turns", "why": ""}]
+    assert program.get(path).json() == response.json()
+    assert other.delete(path, name="Bad ones").json() == []
     assert SavedSearch.objects.exists(), "somebody else's"
     for _ in range(2):
-        assert program.delete(where, name="Bad ones").json() == []
+        assert program.delete(path, name="Bad ones").json() == []
     assert not SavedSearch.objects.exists()
 
 
@@ -400,19 +405,19 @@ def test_a_search_that_cannot_be_kept_says_why(study: Study, asked: dict[str, st
 def test_votes_are_those_of_the_tab(study: Study) -> None:
     program = Program(Right.READ)
     none = program.get("studies/shop/votes").json()
-    assert (none["n"], {one["bot"] for one in none["bots"]}) == (0, {"eliza", "parrot"})
-    assert all(one["share"] is None and one["low"] is None for one in none["bots"])
+    assert (none["n"], {bot["bot"] for bot in none["bots"]}) == (0, {"eliza", "parrot"})
+    assert all(bot["share"] is None and bot["low"] is None for bot in none["bots"])
     replies = Turn.objects.filter(conversation__study=study, speaker="bot")
     replies.filter(conversation__bot__bot_id="parrot").update(vote=1)
     eliza = replies.filter(conversation__bot__bot_id="eliza").order_by("pk")
     eliza.filter(pk=eliza[0].pk).update(vote=-1)
-    found = program.get("studies/shop/votes").json()
-    assert (found["n"], found["level"]) == (7, 0.9)
-    assert [(one["bot"], one["up"], one["down"]) for one in found["bots"]] == [("parrot", 6, 0), ("eliza", 0, 1)]
-    wanted = votes_of_bots(study, study_conversations(study))["parrot"]
-    first = found["bots"][0]
+    body = program.get("studies/shop/votes").json()
+    assert (body["n"], body["level"]) == (7, 0.9)
+    assert [(bot["bot"], bot["up"], bot["down"]) for bot in body["bots"]] == [("parrot", 6, 0), ("eliza", 0, 1)]
+    expected = votes_of_bots(study, study_conversations(study))["parrot"]
+    first = body["bots"][0]
     assert (first["n_chats"], first["share"]) == (2, 1.0)
-    assert (first["low"], first["high"]) == (wanted.low, wanted.high)
+    assert (first["low"], first["high"]) == (expected.low, expected.high)
     assert first["low"] is not None
     assert program.get("studies/shop/votes", without="fsat").status_code == 400
 
@@ -421,19 +426,19 @@ def test_flags_are_counted_as_on_the_page_and_name_nobody(study: Study) -> None:
     program = Program(Right.READ)
     alike = {"quality": 2, "fluency": 2, "diversity": 2, "contingency": 2, "empathy": 2}
     make_rating(make_conversation(study, n_exchanges=3), **alike)
-    found = program.get("studies/shop/flags").json()
+    body = program.get("studies/shop/flags").json()
     state = refresh_flags(study).state
     assert state is not None
     page = flags_counted(study, state)
-    assert (found["n_people"], found["n_tasks"], found["is_current"]) == (5, 5, True)
-    assert found["n_flagged"] == page.n_flagged == 1
-    kinds = {one["name"]: one for one in found["kinds"]}
-    assert {name: one["n_people"] for name, one in kinds.items()} == {one.name: one.n_people for one in page.kinds}
+    assert (body["n_people"], body["n_tasks"], body["is_current"]) == (5, 5, True)
+    assert body["n_flagged"] == page.n_flagged == 1
+    kinds = {kind["name"]: kind for kind in body["kinds"]}
+    assert {name: kind["n_people"] for name, kind in kinds.items()} == {kind.name: kind.n_people for kind in page.kinds}
     same = kinds["same_answer"]
     assert (same["n_people"], same["n_tasks"], same["of"], same["why_none"]) == (1, 1, 5, "")
     assert "ten finished tasks" in kinds["fast"]["why_none"]
     people = [pk.hex[:6] for pk in Conversation.objects.values_list("participant", flat=True)]
-    assert not any(name in str(found) for name in people)
+    assert not any(name in str(body) for name in people)
     assert program.get("studies/nothing/flags").status_code == 404
 
 

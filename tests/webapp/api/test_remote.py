@@ -40,30 +40,30 @@ def server(*rights: Right) -> Server:
 def test_a_study_is_the_one_that_read_returns(study: Study, tmp_path: Path) -> None:
     file = tmp_path / "package.zip"
     call_command("export", "--study", "shop", "--what", "package", "--output", str(file), stdout=StringIO())
-    found, wanted = server(Right.READ, Right.PAY).study("shop"), confab.read(file)
-    assert found.dialogues == wanted.dialogues
-    assert found.scale == wanted.scale
-    assert found.dimensions == wanted.dimensions
-    assert sorted(found.tables) == sorted(wanted.tables)
-    assert found.left_out == ()
+    result, expected = server(Right.READ, Right.PAY).study("shop"), confab.read(file)
+    assert result.dialogues == expected.dialogues
+    assert result.scale == expected.scale
+    assert result.dimensions == expected.dimensions
+    assert sorted(result.tables) == sorted(expected.tables)
+    assert result.left_out == ()
     reader = server(Right.READ).study("shop")
-    assert reader.dialogues == wanted.dialogues
-    assert (reader.scale, reader.reversed) == (wanted.scale, wanted.reversed)
+    assert reader.dialogues == expected.dialogues
+    assert (reader.scale, reader.reversed) == (expected.scale, expected.reversed)
     assert reader.left_out == ("participants",)
-    assert set(wanted.tables) - set(reader.tables) == {"participants"}
-    assert confab.compare(reader, "quality").to_json() == confab.compare(wanted, "quality").to_json()
+    assert set(expected.tables) - set(reader.tables) == {"participants"}
+    assert confab.compare(reader, "quality").to_json() == confab.compare(expected, "quality").to_json()
 
 
 def test_tables_results_and_files(study: Study, tmp_path: Path) -> None:
     lab = server(Right.READ)
-    wanted = tmp_path / "wanted.csv"
+    expected = tmp_path / "wanted.csv"
     call_command(
-        "export", "--study", "shop", "--what", "ratings", "--format", "csv", "--output", str(wanted),
+        "export", "--study", "shop", "--what", "ratings", "--format", "csv", "--output", str(expected),
         stdout=StringIO(),
     )  # fmt: skip
-    assert lab.table("shop", "ratings", tmp_path / "got.csv").read_bytes() == wanted.read_bytes()
+    assert lab.table("shop", "ratings", tmp_path / "got.csv").read_bytes() == expected.read_bytes()
     assert lab.result("shop", "comparisons")["n_ratings"] == 3
-    assert [one["key"] for one in lab.studies()] == ["shop"]
+    assert [study["key"] for study in lab.studies()] == ["shop"]
     with pytest.raises(ServerError, match="administer") as refused:
         lab.study_make(lab.study_file("shop"))
     assert refused.value.status == 403
@@ -109,9 +109,9 @@ def test_runs_are_compared_and_benchmarks_made_of_files(tmp_path: Path) -> None:
     measured = lab.stop(lab.measure(run=run.id, metrics=["words"]))
     assert lab.go_on(measured).state == "queued"
     run_job(MetricRun.objects.get(pk=measured.id))
-    found = lab.runs_compare(columns=["words_bot"])
-    assert (found["differ"], [one["id"] for one in found["runs"]]) == (["seed"], [run.id, run.id - 1])
-    new, old = (side["means"][0] for side in found["sides"])
+    result = lab.runs_compare(columns=["words_bot"])
+    assert (result["differ"], [run["id"] for run in result["runs"]]) == (["seed"], [run.id, run.id - 1])
+    new, old = (side["means"][0] for side in result["sides"])
     assert (new["n"], old["mean"]) == (2, None)
     assert "not computed" in old["reason"]
     with pytest.raises(ServerError, match="no self-play run 999"):

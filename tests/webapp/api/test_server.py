@@ -21,37 +21,37 @@ def test_bots_have_health_and_cards() -> None:
     listed = {one["id"]: one for one in program.get("bots").json()}
     assert listed["eliza"]["health"]["reason"] == "no route to it"
     assert listed["parrot"]["health"] is None
-    found = program.get("bots/eliza").json()
-    assert found["description"] == bot_get("eliza").description
-    assert found["health"]["n_failed"] == 3
-    assert found["card"] is None
+    body = program.get("bots/eliza").json()
+    assert body["description"] == bot_get("eliza").description
+    assert body["health"]["n_failed"] == 3
+    assert body["card"] is None
     assert program.get("bots/elsa").status_code == 404
 
 
 def test_a_broken_entry_is_a_bot_with_a_reason(tmp_path: Path) -> None:
     (tmp_path / "bots.yaml").write_text("- {id: broken, kind: endpoint, params: {}}\n")
     program = Program(Right.READ)
-    found = program.get("bots/broken")
-    assert found.status_code == 200
-    assert found.json()["is_available"] is False
-    assert found.json()["reason"]
+    response = program.get("bots/broken")
+    assert response.status_code == 200
+    assert response.json()["is_available"] is False
+    assert response.json()["reason"]
 
 
 def test_the_state_of_the_installation() -> None:
-    found = Program(Right.READ).get("system").json()
-    assert {"replies", "default"} <= {one["name"] for one in found["queues"]}
-    assert 0 < found["room"]["free"] <= found["room"]["total"]
+    body = Program(Right.READ).get("system").json()
+    assert {"replies", "default"} <= {queue["name"] for queue in body["queues"]}
+    assert 0 < body["room"]["free"] <= body["room"]["total"]
 
 
 def test_the_benchmark_is_asked_for_and_read() -> None:
     program = Program(Right.READ, Right.RUN)
     assert program.get("benchmark").json()["rows"] == []
     make_study("shop")
-    asked = program.post("benchmark", {"study": "shop", "metrics": ["words_bot"]})
-    assert asked.status_code == 202
+    response = program.post("benchmark", {"study": "shop", "metrics": ["words_bot"]})
+    assert response.status_code == 202
     assert Job.objects.get(kind="benchmark").payload["metrics"] == ["words_bot"]
     [job] = program.get("benchmark", by="kendall").json()["jobs"]
-    assert job["id"] == asked.json()["id"]
+    assert job["id"] == response.json()["id"]
     line = b'{"id":"1","context":["hi"],"response":"ho","ratings":[{"quality":3}]}\n'
     sent = program.client.post(
         "/api/v1/benchmark/files", {"file": SimpleUploadedFile("judged.jsonl", line), "metrics": "words_bot"}

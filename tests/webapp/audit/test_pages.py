@@ -171,8 +171,8 @@ def test_programs_read_the_log_page_by_page() -> None:
     assert [item["sequence"] for item in seen] == list(range(n, 0, -1))
     assert seen[0]["previous_hash"] == seen[1]["hash"]
     assert answer["count"] == n
-    found = program.get("/api/v1/audit", {"action": "links.create", "since": "2001-01-01"}).json()
-    assert found["count"] == 5
+    body = program.get("/api/v1/audit", {"action": "links.create", "since": "2001-01-01"}).json()
+    assert body["count"] == 5
     assert program.get("/api/v1/audit", {"limit": 0}).status_code == 422
     _row, reading = token_make(user=user, name="r", rights=["read"])
     assert Client(headers={"authorization": f"Bearer {reading}"}).get("/api/v1/audit").status_code == 403

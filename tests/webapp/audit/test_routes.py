@@ -479,8 +479,8 @@ def actions() -> list[str]:
 SCENARIOS = [
     pytest.param(action, act, id=f"{name}-{action}-{number}")
     for routes in (RECORDED, OPENED)
-    for name, wanted in routes.items()
-    for number, (action, act) in enumerate(wanted)
+    for name, route in routes.items()
+    for number, (action, act) in enumerate(route)
 ]
 
 
@@ -510,8 +510,8 @@ def test_each_route_that_changes_something_is_recorded_or_harmless(world: World)
     for pattern in urlpatterns:
         if pattern.name is not None:
             names = {**world_values(), "pk": 0}
-            where = reverse(f"dashboard:{pattern.name}", kwargs={n: names[n] for n in pattern.pattern.converters})
-            if world.browser.post(where).status_code != 405:
+            url = reverse(f"dashboard:{pattern.name}", kwargs={n: names[n] for n in pattern.pattern.converters})
+            if world.browser.post(url).status_code != 405:
                 posting.add(pattern.name)
     listed = RECORDED.keys() | HARMLESS.keys()
     assert posting == listed, (posting - listed, listed - posting)
@@ -533,13 +533,13 @@ def test_each_download_and_private_page_is_recorded(world: World) -> None:
     files = set()
     for pattern in urlpatterns:
         if pattern.name is not None:
-            where = reverse(f"dashboard:{pattern.name}", kwargs={n: values[n] for n in pattern.pattern.converters})
+            url = reverse(f"dashboard:{pattern.name}", kwargs={n: values[n] for n in pattern.pattern.converters})
             for query in ({"format": "csv", "what": "conversations"}, {}, {"format": "md"}):
                 before = len(actions())
-                response = world.browser.get(where, query)
+                response = world.browser.get(url, query)
                 if "attachment" in response.headers.get("Content-Disposition", ""):
                     files.add(pattern.name)
-                    assert len(actions()) > before or pattern.name in PICTURES, where
+                    assert len(actions()) > before or pattern.name in PICTURES, url
                 elif response.status_code == 200:
                     break  # a page, which has no format
                 rights = getattr(pattern.callback, "rights", {}).get("GET", ())

@@ -140,9 +140,9 @@ def test_a_row_that_makes_no_bot_any_more_is_listed_with_its_reason(settings: An
     settings.CONFAB_MODEL_FOLDERS = []
     DeclaredBot.objects.update(revision=7)
     bots_discover()
-    found = next(one for one in bot_entry_list() if one.id == "lab")
-    assert not found.available
-    assert "CONFAB_MODEL_FOLDERS" in str(found.reason)
+    result = next(one for one in bot_entry_list() if one.id == "lab")
+    assert not result.available
+    assert "CONFAB_MODEL_FOLDERS" in str(result.reason)
     with pytest.raises(UnknownName, match="cannot be used"):
         bot_find("lab")
 
@@ -210,9 +210,9 @@ def test_keys_change_and_without_one_nothing_is_stored(settings: Any) -> None:
 def test_lists_of_bots_hold_no_secret(capsys: pytest.CaptureFixture[str]) -> None:
     declared_bot_save(**entry(), secret=secret_store(name="s", address=URL, value=KEY))
     call_command("list_bots", "--json")
-    said = capsys.readouterr().out
-    assert '"lab"' in said
-    assert KEY not in said
+    out = capsys.readouterr().out
+    assert '"lab"' in out
+    assert KEY not in out
 
 
 @pytest.fixture

@@ -33,10 +33,10 @@ def test_one_document_tells_what_was_trained(monkeypatch: pytest.MonkeyPatch, tm
         [Path("a.jsonl"), Path("b.jsonl")],
         "cuda:1",
     ]
-    found = json.loads(out.getvalue())
-    assert found["checkpoint"] == str(tmp_path)
-    assert found["epochs"] >= found["best"]["epoch"] >= 1
-    assert 0.3 < found["best"]["test_macro_f1"] < 1
+    document = json.loads(out.getvalue())
+    assert document["checkpoint"] == str(tmp_path)
+    assert document["epochs"] >= document["best"]["epoch"] >= 1
+    assert 0.3 < document["best"]["test_macro_f1"] < 1
 
 
 def test_a_missing_sentence_encoder_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,8 +90,8 @@ async def test_a_bot_that_made_room_is_well_and_is_not_loaded_again_unasked(
     class Large(FakeStepBot):
         memory_bytes = 10_000_000
 
-    made = [bots.add(Large(name=name)) for name in ("large-1", "large-2")]
-    await in_database(make_study)(bots=[bot.name for bot in made])
+    results = [bots.add(Large(name=name)) for name in ("large-1", "large-2")]
+    await in_database(make_study)(bots=[bot.name for bot in results])
     runtime = BotHostRuntime()
     monkeypatch.setattr(bot_host, "_runtime", runtime)
     try:
@@ -103,38 +103,38 @@ async def test_a_bot_that_made_room_is_well_and_is_not_loaded_again_unasked(
         assert (status, told["states"]) == (200, {"ready": 1, "unloaded": 1})
         assert told["load"]["loaded"] == 1
         assert told["load"]["memory_bytes"] == 10_000_000
-        assert sum(bot.loads for bot in made) == 2
+        assert sum(bot.loads for bot in results) == 2
     finally:
         await runtime.host.close()
-        for bot in made:
+        for bot in results:
             bots.discard(bot.name)
 
 
 async def test_a_study_that_is_rehearsed_has_all_its_bots_loaded_before_it_opens(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    made = [bots.add(FakeStepBot(name=name)) for name in ("early-1", "early-2")]
-    study = await in_database(make_study)(bots=[bot.name for bot in made], state="draft")
+    results = [bots.add(FakeStepBot(name=name)) for name in ("early-1", "early-2")]
+    study = await in_database(make_study)(bots=[bot.name for bot in results], state="draft")
     runtime = BotHostRuntime()
     monkeypatch.setattr(bot_host, "_runtime", runtime)
     try:
         await runtime._load_bots()
         await loads_over(runtime)
-        assert [bot.loads for bot in made] == [0, 0], "a draft that nobody looks at takes no memory"
+        assert [bot.loads for bot in results] == [0, 0], "a draft that nobody looks at takes no memory"
         await in_database(make_conversation)(study, is_synthetic=True)
         assert (await in_database(health)())[0] == 200, "participants wait for none of them"
         await runtime._load_bots()
         await loads_over(runtime)
-        assert [bot.loads for bot in made] == [1, 1]
+        assert [bot.loads for bot in results] == [1, 1]
         await in_database(study_edit)(study=study, state="collecting")
         status, told = await in_database(health)()
         assert (status, told["states"]) == (200, {"ready": 2})
         await runtime._load_bots()
         await loads_over(runtime)
-        assert [bot.loads for bot in made] == [1, 1]
+        assert [bot.loads for bot in results] == [1, 1]
     finally:
         await runtime.close()
-        for bot in made:
+        for bot in results:
             bots.discard(bot.name)
 
 

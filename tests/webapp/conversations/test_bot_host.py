@@ -416,11 +416,11 @@ async def test_a_host_that_stops_keeps_a_paced_reply_that_the_bot_has_given() ->
     slow = {"paces_alike": True, "first_words_s": 20, "first_words_spread": 1}
     conversation = await in_database(due)("test-quick", **slow)
     runtime = BotHostRuntime()
-    given = asyncio.Event()
+    event = asyncio.Event()
     take = runtime.host.stand_in_take
-    runtime.host.stand_in_take = lambda context: (given.set(), take(context))[1]  # type: ignore[method-assign]
+    runtime.host.stand_in_take = lambda context: (event.set(), take(context))[1]  # type: ignore[method-assign]
     runtime.request(conversation.pk)
-    await asyncio.wait_for(given.wait(), 10)
+    await asyncio.wait_for(event.wait(), 10)
     await asyncio.sleep(0.1)
     await runtime.close()
     history = await in_database(selectors.history)(conversation.pk)
@@ -440,10 +440,10 @@ async def test_two_paced_chatbots_side_by_side_begin_together() -> None:
             words_per_s=100,
         )
         task = task_start(participant=make_participant(study), version=study.version)
-        found = list(Conversation.objects.filter(slot__task=task).order_by("slot__order"))
-        for one in found:
+        conversations = list(Conversation.objects.filter(slot__task=task).order_by("slot__order"))
+        for one in conversations:
             services.turn_add_human(conversation_id=one.pk, client_id=uuid.uuid4(), text="hello you")
-        return found
+        return conversations
 
     first, second = await in_database(both_due)()
     runtime = BotHostRuntime()

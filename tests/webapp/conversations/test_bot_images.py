@@ -125,14 +125,14 @@ async def test_a_withheld_reply_has_its_image_withheld() -> None:
 
 
 def test_text_that_only_looks_like_an_image_stays() -> None:
-    found: list[tuple[str, str]] = []
+    results: list[tuple[str, str]] = []
     texts = {"Wow! ![a](b) ![": "Wow! ![a](b) ![", f"a ![b]( {PICTURE} )c": "a c", f"a ![b]({PICTURE}": "a "}
     for whole, text in texts.items():
         for size in (1, 7, 10_000):
-            one = MarkdownImageFilter(lambda *image: found.append(image))
+            one = MarkdownImageFilter(lambda *image: results.append(image))
             pieces = [one.take(whole[at : at + size]) for at in range(0, len(whole), size)]
             assert "".join(pieces) + one.end() == text
-    assert found == [(PICTURE, "b")] * 3
+    assert results == [(PICTURE, "b")] * 3
 
 
 def test_images_after_remembered_sittings_stay_with_their_message() -> None:

@@ -190,8 +190,8 @@ async def test_self_play_spends_from_the_same_account() -> None:
         run = run_create(bots=["e"], n_conversations=1, n_turns=6, enqueue=False)
         run_job(run)
         run.refresh_from_db()
-        found = Turn.objects.filter(conversation__selfplay__run=run).order_by("index")
-        return run.state, run.error, list(found.values_list("cost", flat=True))
+        result = Turn.objects.filter(conversation__selfplay__run=run).order_by("index")
+        return run.state, run.error, list(result.values_list("cost", flat=True))
 
     async with serving(counts(1, 10, "ok")) as server:
         paid(server, max_cost=35)

@@ -38,9 +38,9 @@ def people(key: str = "s", **fields: object) -> Study:
 
 
 def look(chat: Conversation) -> services.PartnerLook:
-    found = services.partner_look(conversation_id=chat.pk)
-    assert found is not None
-    return found
+    result = services.partner_look(conversation_id=chat.pk)
+    assert result is not None
+    return result
 
 
 def pair(study: Study) -> tuple[Conversation, Conversation]:
@@ -117,14 +117,14 @@ def test_who_waits_can_write_nothing_yet() -> None:
 def test_the_wait_ends_after_its_seconds(without: str) -> None:
     study = people(bots=["by-participant", "eliza"], wait_seconds=30, without_partner=without)
     chats = [make_conversation(study) for _ in range(2)]
-    chat = next(one for one in chats if one.bot.bot_id == "by-participant")
+    chat = next(chat for chat in chats if chat.bot.bot_id == "by-participant")
     assert 25 <= look(chat).seconds_left <= 30
     later(chat, wait_until=timedelta(seconds=1))
-    found = look(chat)
-    assert found.state == "failed"
-    assert found.failure is not None
-    assert not found.failure.can_rate
-    assert found.failure.can == (["swap", "finish"] if without == "bot" else ["finish"])
+    result = look(chat)
+    assert result.state == "failed"
+    assert result.failure is not None
+    assert not result.failure.can_rate
+    assert result.failure.can == (["swap", "finish"] if without == "bot" else ["finish"])
     assert services.reply_retry(conversation_id=chat.pk) is None, "nobody can be asked again"
     assert look(chat).state == "failed"
     if without == "bot":
@@ -168,10 +168,10 @@ def test_a_partner_who_leaves_is_a_failed_bot_with_pay(leaving: str) -> None:
         Conversation.objects.filter(pk=first.pk).update(due_turn=4, due_error=reason)
     else:
         later(first, seen_at=timedelta(minutes=5))
-    found = look(second)
-    assert found.state == "failed"
-    assert found.failure is not None
-    assert found.failure.can_rate  # it has the two exchanges that a rating needs
+    result = look(second)
+    assert result.state == "failed"
+    assert result.failure is not None
+    assert result.failure.can_rate  # it has the two exchanges that a rating needs
     task = services.conversation_finish_failed(conversation=second)
     assert task.outcome == "bot_failed"
     said = [text for speaker, text in texts(second) if speaker == "bot"]

@@ -40,10 +40,10 @@ def always(context: Context) -> bool:
 
 def chats(n: int, *bot_ids: str) -> list[Conversation]:
     study = make_study(bots=list(bot_ids))
-    made = [make_conversation(study) for _ in range(n)]
-    for conversation in made:
+    conversations = [make_conversation(study) for _ in range(n)]
+    for conversation in conversations:
         services.turn_add_human(conversation_id=conversation.pk, client_id=uuid.uuid4(), text="hi")
-    return made
+    return conversations
 
 
 async def answer(runtime: BotHostRuntime, conversation: Conversation) -> None:

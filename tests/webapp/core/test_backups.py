@@ -206,9 +206,9 @@ def test_a_backup_takes_the_place_of_a_database_that_is_damaged(
     assert "is damaged" in refused.stderr
     assert "restore FILE.zip" in refused.stderr
     assert "Traceback" not in refused.stderr
-    told = json.loads(command("restore", str(archive), "--json").stdout)
-    assert told["was_damaged"]
-    assert Path(told["kept_before"]).read_bytes() == damaged
+    document = json.loads(command("restore", str(archive), "--json").stdout)
+    assert document["was_damaged"]
+    assert Path(document["kept_before"]).read_bytes() == damaged
     with closing(sqlite3.connect(file)) as restored:
         assert restored.execute("SELECT COUNT(*) FROM conversations_turn").fetchone() == (6,)
 
@@ -218,9 +218,9 @@ def test_the_command_names_its_file_and_replaces_none(
 ) -> None:
     file = tmp_path / "mine.zip"
     call_command("backup", "--output", str(file), "--json")
-    told = json.loads(capsys.readouterr().out)
-    assert told["file"] == str(file)
-    assert told["tables"]["ratings_rating"] == 1
+    document = json.loads(capsys.readouterr().out)
+    assert document["file"] == str(file)
+    assert document["tables"]["ratings_rating"] == 1
     digest = hashlib.sha256(file.read_bytes()).hexdigest()
     with pytest.raises(CommandError, match="never overwrites"):
         call_command("backup", "--output", str(file))

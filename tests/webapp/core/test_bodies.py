@@ -107,12 +107,12 @@ async def test_anonymous_bodies_end_at_the_limit(path: str, no_files: None) -> N
 
 @pytest.mark.django_db(transaction=True)
 async def test_an_image_of_a_chat_may_have_5_megabytes() -> None:
-    where = f"/chat/{uuid.uuid4()}/image/"
+    path = f"/chat/{uuid.uuid4()}/image/"
     taken = Sender(5)
-    assert await taken.post(where, length(5 * MB)) == 400  # it was read, and is no form
+    assert await taken.post(path, length(5 * MB)) == 400  # it was read, and is no form
     for headers in ([length(6 * MB)], []):
         refused = Sender(6)
-        assert await refused.post(where, *headers) == 413
+        assert await refused.post(path, *headers) == 413
         assert b"at most 5 MB" in refused.sent[1]["body"]
 
 
@@ -147,7 +147,7 @@ async def test_staff_who_may_import_are_read_up_to_the_upload_limit() -> None:
 
 @pytest.mark.django_db(transaction=True)
 async def test_programs_send_conversations_by_their_token_and_are_refused_as_programs() -> None:
-    where = "/api/v1/studies/s/conversations"
+    path = "/api/v1/studies/s/conversations"
 
     def token(*rights: Right) -> tuple[bytes, bytes]:
         user = make_staff(*rights, username="-".join(rights))
@@ -158,13 +158,13 @@ async def test_programs_send_conversations_by_their_token_and_are_refused_as_pro
     importer = await sync_to_async(token)(Right.READ, Right.RUN)
     for headers in ([reader], [], [(b"authorization", b"Bearer confab_none")]):
         sender = Sender(5)
-        assert await sender.post(where, length(5 * MB), *headers) == 413
+        assert await sender.post(path, length(5 * MB), *headers) == 413
         assert dict(sender.sent[0]["headers"])[b"content-type"].startswith(b"application/json")
         error = json.loads(sender.sent[1]["body"])["error"]
         assert (error["code"], error["mistakes"]) == ("too_large", [])
         assert "with a token that may read and run" in error["message"]
     sender = Sender(5)
-    assert await sender.post(where, length(5 * MB), importer) == 400, "read, and no form"
+    assert await sender.post(path, length(5 * MB), importer) == 400, "read, and no form"
     assert sender.n_taken >= 5
     elsewhere = Sender(5)
     assert await elsewhere.post("/api/v1/runs", length(5 * MB), importer) == 413

@@ -53,4 +53,4 @@ def test_what_was_deleted_is_in_no_file_of_sqlite(tmp_path: Path) -> None:
     journal_emptied(opened)
     files = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     opened.close()
-    assert [name for name, held in files.items() if b"these words" in held] == []
+    assert [name for name, file in files.items() if b"these words" in file] == []

@@ -18,21 +18,21 @@ from webapp.core.logs import SharedRotatingFile
 def test_no_line_is_lost_or_doubled_where_two_write_and_begin_new_files(tmp_path: Path) -> None:
     file = tmp_path / "confab.log"
     writers = [SharedRotatingFile(str(file), maxBytes=400, backupCount=99) for _ in range(2)]
-    wanted = []
+    expected = []
     for number in range(120):
         text = f"line {number:04} {'x' * (number % 7)}"
-        wanted.append(text)
+        expected.append(text)
         record = logging.LogRecord("webapp", logging.INFO, "", 0, text, None, None)
         writers[number % 3 % 2].emit(record)
     for writer in writers:
         writer.close()
     files = sorted(tmp_path.glob("confab.log*"))
-    files = [found for found in files if not found.name.endswith(".lock")]
+    files = [file for file in files if not file.name.endswith(".lock")]
     assert len(files) > 3
-    assert all(found.stat().st_size <= 400 for found in files)
-    assert all(found.stat().st_mode & 0o077 == 0 for found in files)
-    lines = sorted(line for found in files for line in found.read_text().splitlines())
-    assert lines == wanted
+    assert all(file.stat().st_size <= 400 for file in files)
+    assert all(file.stat().st_mode & 0o077 == 0 for file in files)
+    lines = sorted(line for file in files for line in file.read_text().splitlines())
+    assert lines == expected
 
 
 @pytest.mark.parametrize("settings", ["embedded", "production"])
@@ -79,7 +79,7 @@ def test_processes_that_write_at_once_lose_no_line(tmp_path: Path) -> None:
     assert [process.wait(timeout=600) for process in started] == [0, 0, 0]
     files = [found for found in tmp_path.glob("confab.log*") if found.suffix != ".lock"]
     assert len(files) > 3
-    lines = sorted(line for found in files for line in found.read_text().splitlines())
+    lines = sorted(line for file in files for line in file.read_text().splitlines())
     assert lines == sorted(f"{name} {number:04d}" for name in names for number in range(300))
 
 

@@ -113,8 +113,8 @@ def test_staff_sign_in_and_out_in_confabs_own_pages(address: str) -> None:
     asked = client.get(address, follow=True)
     assert asked.templates[0].name == "core/login.html"
     assert "Django" not in asked.content.decode()
-    wrong = client.post("/login/", {"username": "admin", "password": "no"}, REMOTE_ADDR="10.0.0.5")
-    assert "Please enter the correct" in wrong.content.decode()
+    response = client.post("/login/", {"username": "admin", "password": "no"}, REMOTE_ADDR="10.0.0.5")
+    assert "Please enter the correct" in response.content.decode()
     data = {"username": "admin", "password": RIGHT, "next": "/dashboard/bots/"}
     right = client.post("/login/", data, REMOTE_ADDR="10.0.0.5")
     assert right["Location"] == "/dashboard/bots/"

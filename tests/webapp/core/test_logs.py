@@ -40,21 +40,21 @@ def test_a_requests_line_has_names_and_ids_and_no_address(db: None, json_lines: 
     client.get("/go-on/very:secret:token/?PROLIFIC_PID=me")
     client.get("/nowhere/very:secret:token")
     lines = [json.loads(line) for line in json_lines()]
-    found = [line for line in lines if line["logger"] == "webapp.core.middleware"]
-    assert [line["route"] for line in found] == [
+    result = [line for line in lines if line["logger"] == "webapp.core.middleware"]
+    assert [line["route"] for line in result] == [
         "participant:entry",
         "participant:chat",
         "participant:withdraw-all",
         "participant:go-on",
         "unknown",
     ]
-    assert all(isinstance(line["duration_ms"], float) and line["status"] for line in found)
+    assert all(isinstance(line["duration_ms"], float) and line["status"] for line in result)
     [shown] = blocks_tested("tests/webapp/core/test_logs.py::test_a_requests_line_has_names_and_ids_and_no_address")
     # The documentation shows one of a page of a chat.
-    assert found[1].keys() == json.loads(shown.text).keys()
-    assert found[0]["request_id"] == entered[REQUEST_ID_HEADER]
-    assert len({line["request_id"] for line in found}) == 5
-    assert [line.get("conversation_id") for line in found[:3]] == [None, str(chat.pk), None]
+    assert result[1].keys() == json.loads(shown.text).keys()
+    assert result[0]["request_id"] == entered[REQUEST_ID_HEADER]
+    assert len({line["request_id"] for line in result}) == 5
+    assert [line.get("conversation_id") for line in result[:3]] == [None, str(chat.pk), None]
     text = "\n".join(json_lines())
     for secret in (PERSON, "secret", "to:k:en", "PROLIFIC", "?", "/chat/", "/s/", "nowhere"):
         assert secret not in text, secret
@@ -62,7 +62,7 @@ def test_a_requests_line_has_names_and_ids_and_no_address(db: None, json_lines: 
     (missing,) = [
         line for line in lines if line["logger"] == "django.request" and line["event"].startswith("Not Found: unknown")
     ]
-    assert missing["request_id"] == found[-1]["request_id"]
+    assert missing["request_id"] == result[-1]["request_id"]
 
 
 def test_the_code_of_an_error_page_is_the_requests_id(
@@ -96,8 +96,8 @@ def test_what_is_refused_is_one_line_without_a_traceback(
     damaged = SimpleUploadedFile("x.zip", b"PK\x03\x04 no zip")
     assert client.post(imports, {"file": damaged}).status_code in (200, 302, 400)
     lines = [json.loads(line) for line in json_lines()]
-    assert [one for one in lines if "exception" in one] == []
-    django_says = [one["event"] for one in lines if one["logger"].startswith("django.")]
+    assert [line for line in lines if "exception" in line] == []
+    django_says = [line["event"] for line in lines if line["logger"].startswith("django.")]
     assert len(django_says) == 4, django_says  # one for each request but the file, which is looked into at its preview
     assert "Traceback" not in "\n".join(json_lines())
 
@@ -126,8 +126,8 @@ def test_django_names_the_page_in_the_place_of_its_address() -> None:
 
 def test_a_traceback_of_any_text_is_written() -> None:
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-    given = settings.LOGGING["formatters"]["line"]
-    formatter = logging.config.DictConfigurator({}).configure_formatter(dict(given))
+    line = settings.LOGGING["formatters"]["line"]
+    formatter = logging.config.DictConfigurator({}).configure_formatter(dict(line))
     handler = logging.StreamHandler(stream)
     handler.setFormatter(formatter)
     try:

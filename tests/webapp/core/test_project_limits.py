@@ -203,8 +203,8 @@ def test_the_command_creates_lists_and_limits_projects(capsys: pytest.CaptureFix
 
     def projects(*arguments: str) -> list[dict[str, Any]]:
         call_command("projects", *arguments, "--json")
-        shown: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
-        return shown
+        document: list[dict[str, Any]] = json.loads(capsys.readouterr().out)
+        return document
 
     projects("create", "lab", "--name", "Lab", "--owner", "boss", "--cost-limit", "50")
     assert [(row["key"], row["cost_limit"], row["disk_limit_mb"]) for row in projects("list")] == [

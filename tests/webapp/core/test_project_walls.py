@@ -176,8 +176,8 @@ def test_lists_and_forms_show_nothing_of_another_project(hidden: dict[str, Any],
     client = visitor(role)
     for pattern in urlpatterns:
         if pattern.name is not None and not pattern.pattern.converters:
-            shown = client.get(reverse(f"dashboard:{pattern.name}"), {"q": MARK, "search": MARK, "new": "1"})
-            text = body(shown).replace(f'value="{MARK}"', "").replace(f"={MARK}", "").replace(f"“{MARK}”", "")
+            response = client.get(reverse(f"dashboard:{pattern.name}"), {"q": MARK, "search": MARK, "new": "1"})
+            text = body(response).replace(f'value="{MARK}"', "").replace(f"={MARK}", "").replace(f"“{MARK}”", "")
             assert MARK not in text, pattern.name
             assert "hidden-study" not in text, pattern.name
             assert BOT not in text, pattern.name

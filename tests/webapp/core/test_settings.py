@@ -123,9 +123,9 @@ def test_every_setting_of_the_example_refuses_nonsense(tmp_path: Path) -> None:
         timeout=600,
         check=True,
     )
-    for (name, value), said in zip(given, json.loads(done.stdout), strict=True):
-        assert said.startswith(f"{name} "), (name, value, said)
-        assert "must" in said, (name, value, said)
+    for (name, value), load in zip(given, json.loads(done.stdout), strict=True):
+        assert load.startswith(f"{name} "), (name, value, load)
+        assert "must" in load, (name, value, load)
 
 
 def read(monkeypatch: pytest.MonkeyPatch, text: str) -> tuple[Environment, str]:
@@ -161,17 +161,17 @@ def test_a_text_is_taken_letter_by_letter(monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.parametrize("url", ["postgres://confab:pass%2Fword@host:5432/confab", "postgres:///confab"])
 def test_postgresql_is_reached_by_address_or_socket(monkeypatch: pytest.MonkeyPatch, url: str) -> None:
     env, name = read(monkeypatch, url)
-    found = env.database(name, {})
-    assert (found["ENGINE"], found["NAME"]) == ("django.db.backends.postgresql", "confab")
+    result = env.database(name, {})
+    assert (result["ENGINE"], result["NAME"]) == ("django.db.backends.postgresql", "confab")
 
 
 def test_a_sqlite_file_that_move_made_is_served_as_the_usual_one(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("DATABASE_URL", f"sqlite:///{tmp_path / 'moved.sqlite3'}")
-    found = databases()["default"]
-    assert found["NAME"] == str(tmp_path / "moved.sqlite3")
-    assert found["OPTIONS"] == SQLITE_OPTIONS
+    default = databases()["default"]
+    assert default["NAME"] == str(tmp_path / "moved.sqlite3")
+    assert default["OPTIONS"] == SQLITE_OPTIONS
 
 
 @pytest.mark.parametrize("url", ["postgres://confab:hunter2@host", "mysql://u:hunter/2@h/d", "redis://:hunter2@h/x"])
@@ -213,8 +213,8 @@ def test_texts_that_look_like_something_else_stay_texts(text: str) -> None:
 
 
 def test_answers_and_dates_are_texts_as_people_mean_them() -> None:
-    found = plain_read("options: [Yes, No, On]\nday: 2026-01-01\nat: 12:30\nn: 007\nx: 1e-4\nok: true")
-    assert found == {
+    result = plain_read("options: [Yes, No, On]\nday: 2026-01-01\nat: 12:30\nn: 007\nx: 1e-4\nok: true")
+    assert result == {
         "options": ["Yes", "No", "On"],
         "day": "2026-01-01",
         "at": "12:30",

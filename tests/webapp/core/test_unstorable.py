@@ -30,11 +30,11 @@ UNSTORABLE = {"nul": "%00", "half a pair": "%ed%a0%bd", "long": "x" * 5000}
 
 def routes(patterns: Any, above: str = "/") -> Iterator[str]:
     """Yield every address, with values of the right kinds in the place of parameters."""
-    for one in patterns:
-        here = above + re.sub(r"^\^|\\|\$$|\\Z", "", str(one.pattern))
-        if isinstance(one, URLResolver):
-            yield from routes(one.url_patterns, here)
-        elif isinstance(one, URLPattern):
+    for pattern in patterns:
+        here = above + re.sub(r"^\^|\\|\$$|\\Z", "", str(pattern.pattern))
+        if isinstance(pattern, URLResolver):
+            yield from routes(pattern.url_patterns, here)
+        elif isinstance(pattern, URLPattern):
             here = re.sub(r"<(\w+):\w+>", value, here)
             yield re.sub(r"<\w+>|\(\?P<\w+>[^)]*\)", "s", here)
 

@@ -75,10 +75,10 @@ def test_a_file_is_compared_by_a_worker_and_shown_with_intervals_and_reasons(sta
     job.refresh_from_db()
     assert job.state == State.DONE, job.error
     [file] = benchmark_folder().iterdir()
-    wanted = judge(file, ["words_bot"], target="good")["words_bot"].to_json()
+    expected = judge(file, ["words_bot"], target="good")["words_bot"].to_json()
     html = staff.get(f"{ADDRESS}?target=good&by=pearson").content.decode()
-    found = wanted["sources"]["set 1"]["pearson"]
-    assert f"<b>{found['r']:.2f}".replace("0.", ".") in html
+    pearson = expected["sources"]["set 1"]["pearson"]
+    assert f"<b>{pearson['r']:.2f}".replace("0.", ".") in html
     assert "no reference" in html, "of the source without one"
     rows = re.findall(r'<th scope="row">([^<]+)<', html.partition("<tfoot>")[0])
     assert rows[-1] == "Words in the reply"
@@ -89,9 +89,9 @@ def test_a_file_is_compared_by_a_worker_and_shown_with_intervals_and_reasons(sta
         csv.DictReader(io.StringIO(staff.get(f"{ADDRESS}benchmark.csv?target=good&by=pearson").content.decode()))
     )
     mine = next(row for row in table if row["Metric"] == rows[-1] and row["Data"] == "set 1")
-    assert float(mine["r"]) == pytest.approx(found["r"])
-    assert float(mine["95 % low"]) == pytest.approx(found["ci95"][0])
-    whole = wanted["sources"]["set 1"]
+    assert float(mine["r"]) == pytest.approx(pearson["r"])
+    assert float(mine["95 % low"]) == pytest.approx(pearson["ci95"][0])
+    whole = expected["sources"]["set 1"]
     assert (int(mine["Contexts"]), int(mine["Different replies"])) == (whole["n_contexts"], whole["n_responses"])
     [of_model] = [
         row for row in table if (row["Metric"], row["Data"], row["Dialogue model"]) == (rows[-1], "set 1", "y")
@@ -223,9 +223,9 @@ def test_systems_are_ordered_and_tested_against_the_cosine(staff: Client) -> Non
     assert job.state == State.DONE, job.error
     assert job.result["system_bar"] == "semantic_similarity"
     [file] = benchmark_folder().iterdir()
-    found = judge(file, ["grade_lite"], target="good", against="semantic_similarity")["grade_lite"]
-    wanted = found.to_json()["sources"]["mine"]
-    assert wanted["system_test"]["n_systems"] == 5
+    grade_lite = judge(file, ["grade_lite"], target="good", against="semantic_similarity")["grade_lite"]
+    expected = grade_lite.to_json()["sources"]["mine"]
+    assert expected["system_test"]["n_systems"] == 5
     response = staff.get(f"{ADDRESS}?by=kendall")
     html = flat(response.content.decode())
     assert response.status_code == 200
@@ -234,12 +234,12 @@ def test_systems_are_ordered_and_tested_against_the_cosine(staff: Client) -> Non
     assert table.status_code == 200
     rows = list(csv.DictReader(io.StringIO(table.content.decode())))
     [mine] = [row for row in rows if (row["Metric"], row["Data"]) == ("GRADE-lite", "mine")]
-    level = wanted["system_level"]
+    level = expected["system_level"]
     assert int(mine["Systems"]) == 5
     assert float(mine["Kendall"]) == pytest.approx(level["kendall"]["value"])
     assert float(mine["Pairwise accuracy"]) == pytest.approx(level["pairwise_accuracy"]["value"])
     assert float(mine["Soft pairwise accuracy"]) == pytest.approx(level["soft_pairwise_accuracy"]["value"])
-    assert float(mine["p against baseline"]) == pytest.approx(wanted["system_test"]["p"], abs=0.02), (
+    assert float(mine["p against baseline"]) == pytest.approx(expected["system_test"]["p"], abs=0.02), (
         "scores have 5 digits"
     )
     few = [row for row in rows if row["Data"] == "convai2"]
@@ -357,8 +357,8 @@ def test_a_judge_is_held_to_the_same_people_as_metrics_from_the_result_of_the_co
     call_command("evaluate_metrics", *asked, stdout=out, stderr=io.StringIO())
     of_command = json.loads(out.getvalue())
     assert job.result["judge"]["choices"]["quality"] == of_command["fair (pairs)"]
-    for one in job.result["metrics"]:
-        assert one["choices"]["quality"] == of_command[one["metric"]]
+    for metric in job.result["metrics"]:
+        assert metric["choices"]["quality"] == of_command[metric["metric"]]
     html = staff.get(ADDRESS).content.decode()
     assert "Pairwise choices" in html
     assert job.result["judge"]["biases"]["n"] == 2

@@ -45,18 +45,18 @@ def test_replies_are_listed_by_disagreement_within_their_data_set(staff: Client)
     job = done()
     [file] = benchmark_folder().iterdir()
     scores = score_replies(file, ["words_bot"], target="good")
-    wanted = [row for row in scores.disagreements("words_bot") if scores.items[row.index].source == "set 0"]
+    expected = [row for row in scores.disagreements("words_bot") if scores.items[row.index].source == "set 0"]
     html = listed(staff, job, "metric=words_bot&target=good&source=set 0")
     numbers = [int(n) for n in re.findall(rf"/replies/{job.pk}/(\d+)/\?metric=words_bot", html)]
-    assert numbers == [row.index for row in wanted]
-    assert f"{round(abs(wanted[0].difference))} positions" in html
+    assert numbers == [row.index for row in expected]
+    assert f"{round(abs(expected[0].difference))} positions" in html
     assert "For half of the 12 replies, " in html
     of_x = listed(staff, job, "metric=words_bot&target=good&source=set 0&model=x")
     kept = [int(n) for n in re.findall(rf"/replies/{job.pk}/(\d+)/\?metric", of_x)]
-    assert kept == [row.index for row in wanted if scores.items[row.index].model == "x"]
+    assert kept == [row.index for row in expected if scores.items[row.index].model == "x"]
     above = listed(staff, job, "metric=words_bot&target=good&source=set 0&side=above")
     kept = [int(n) for n in re.findall(rf"/replies/{job.pk}/(\d+)/\?metric", above)]
-    assert kept == [row.index for row in wanted if row.difference > 0]
+    assert kept == [row.index for row in expected if row.difference > 0]
     assert "No reply matches" in listed(staff, job, "metric=words_bot&target=good&source=set 0&model=z")
     cell = staff.get(f"{ADDRESS}{job.pk}/words_bot/?target=good&source=set 0").content.decode()
     assert "Show where they disagree" in cell

@@ -59,8 +59,8 @@ def test_a_failing_bot_is_named_with_the_reason_and_since_when(staff: Client, ad
 
 def test_a_failing_bot_is_not_among_those_that_can_be_used(staff: Client) -> None:
     def n_usable() -> int:
-        found = re.search(r"(\d+) of \d+ bots responded", text(staff, "/dashboard/bots/"))
-        return int(found[1])
+        match = re.search(r"(\d+) of \d+ bots responded", text(staff, "/dashboard/bots/"))
+        return int(match[1])
 
     bot_answered(bot_id="shaky", seconds=1.25)
     before = n_usable()

@@ -89,15 +89,15 @@ def walk(study: Study) -> None:
 
 
 def test_a_new_study_is_a_draft_with_a_key_of_its_name(staff: Client) -> None:
-    where = reverse("dashboard:study_new")
-    page = staff.get(where).content.decode()
+    url = reverse("dashboard:study_new")
+    page = staff.get(url).content.decode()
     for protocol in protocols:
         assert f'value="{protocol.name}"' in page
-    answer = staff.post(where, {"protocol": "chat", "name": "Everyday talk, winter"})
+    answer = staff.post(url, {"protocol": "chat", "name": "Everyday talk, winter"})
     assert answer["Location"] == address("everyday-talk-winter", "bots")
     study = Study.objects.get()
     assert (study.state, study.protocol, study.version.author) == ("draft", "chat", "r")
-    again = staff.post(where, {"protocol": "chat", "name": "Everyday talk, winter"})
+    again = staff.post(url, {"protocol": "chat", "name": "Everyday talk, winter"})
     assert again["Location"] == address("everyday-talk-winter-2", "bots")
 
 
@@ -181,9 +181,9 @@ def test_a_mistake_is_said_at_its_field_and_nothing_is_saved(staff: Client) -> N
     study = draft()
     where = address(study, "bots")
     data = {**form_of(staff, where), "min_exchanges": "9", "max_exchanges": "4"}
-    told = staff.post(where, data, **JSON).json()
-    assert not told["saved"]
-    assert "The minimum of 9 exchanges is above the maximum of 4." in told["errors"]["min_exchanges"][0]
+    body = staff.post(where, data, **JSON).json()
+    assert not body["saved"]
+    assert "The minimum of 9 exchanges is above the maximum of 4." in body["errors"]["min_exchanges"][0]
     html = flat(staff.post(where, data).content.decode())
     assert re.search(r'id="id_min_exchanges_error"><p class="field-error">The minimum of 9 exchanges', html)
     assert 'value="9"' in html
@@ -231,8 +231,8 @@ def test_changes_of_other_steps_are_no_conflict(staff: Client) -> None:
     mine = {**form_of(staff, where), "title": "Mine"}
     study_edit(study=study, author="r.lee", min_exchanges=4)
     assert staff.post(where, mine, **JSON).json()["saved"]
-    found = Study.objects.get()
-    assert (found.values.texts.title, found.values.chat.min_exchanges) == ("Mine", 4)
+    result = Study.objects.get()
+    assert (result.values.texts.title, result.values.chat.min_exchanges) == ("Mine", 4)
 
 
 def test_one_person_edits_one_version_until_somebody_agrees(staff: Client) -> None:
@@ -292,11 +292,11 @@ def leads(study: Study) -> dict[str, str]:
 def test_the_checklist_says_what_is_missing_and_opening_is_refused(staff: Client) -> None:
     study = draft(bots=[], thanks_text="", platform="prolific")
     missing = stops(findings_of(Plan(study)))
-    told = " ".join(one.lead + one.rest for one in missing)
-    assert "The study has no bot. Choose one before you open the study." in told
-    assert "Thank-you text" in told
-    assert f"{len(CODES) - 1} outcomes have no Prolific code:" in told, "none is late in a study without parts"
-    assert "You have not tested the study" in told
+    text = " ".join(one.lead + one.rest for one in missing)
+    assert "The study has no bot. Choose one before you open the study." in text
+    assert "Thank-you text" in text
+    assert f"{len(CODES) - 1} outcomes have no Prolific code:" in text, "none is late in a study without parts"
+    assert "You have not tested the study" in text
     steps = {one.step for one in missing}
     assert steps == {"bots", "texts", "pay", "walk"}
     answer = staff.post(address(study, "check"), {"_state": "collecting"})
@@ -313,14 +313,14 @@ def test_opening_says_which_bots_are_not_loaded_yet(staff: Client) -> None:
     study_edit(study=study, state=Study.State.DRAFT)
     check = staff.get(address(study, "check")).content.decode()
     assert "0 are loaded now. They all load when a participant goes through the link." in check
-    said = "1 of its bots is not loaded yet. Its first participant may wait for a reply."
+    text = "1 of its bots is not loaded yet. Its first participant may wait for a reply."
     for loaded, is_said in ((["eliza"], True), (["eliza", "parrot"], False)):
         heartbeat_store(
             host_id=uuid.UUID(int=1), pool="default", bots={bot_id: {"state": "ready"} for bot_id in loaded}
         )
         answer = staff.post(address(study, "check"), {"_state": "collecting"}, follow=True)
         assert "The study is open." in answer.content.decode()
-        assert (said in answer.content.decode()) is is_said
+        assert (text in answer.content.decode()) is is_said
         staff.post(address(study, "check"), {"_state": "paused"}, follow=True)
     check = staff.get(address(study, "check")).content.decode()
     assert "2 are loaded now." in check
@@ -343,7 +343,7 @@ def test_no_study_opens_without_a_contact_and_it_is_remembered(staff: Client) ->
 
 def test_a_study_opens_once_somebody_has_gone_the_whole_way(staff: Client) -> None:
     study = draft()
-    assert [one.step for one in stops(findings_of(Plan(study)))] == ["walk"]
+    assert [stop.step for stop in stops(findings_of(Plan(study)))] == ["walk"]
     study_edit(study=study, state=Study.State.COLLECTING)
     walk(study)
     study_edit(study=study, state=Study.State.DRAFT)
@@ -420,12 +420,12 @@ def test_the_spread_is_that_of_ratings_here() -> None:
     force_bots(three, ["ada", "eliza", "eva"])
     reach, page = reach_of(three, 6), plan_raters(ratings, [0.6])
     assert (reach.n_pairs, page.n_comparisons) == (3, 1)
-    wanted = raters_needed(0.6, page.pairs[0].sd, alpha=0.05, n_comparisons=3)
-    assert (reach.for_smallest, reach.with_prediction, reach.alpha) == (wanted.n, None, 0.05)
+    expected = raters_needed(0.6, page.pairs[0].sd, alpha=0.05, n_comparisons=3)
+    assert (reach.for_smallest, reach.with_prediction, reach.alpha) == (expected.n, None, 0.05)
     # It is planned at its own level, whatever that of the study with the ratings.
     reach = reach_of(study_edit(study=three, level=None), 6)
-    wanted = raters_needed(0.6, page.pairs[0].sd, alpha=ORDER_ALPHA, n_comparisons=3)
-    assert (reach.for_smallest, reach.alpha) == (wanted.n, ORDER_ALPHA)
+    expected = raters_needed(0.6, page.pairs[0].sd, alpha=ORDER_ALPHA, n_comparisons=3)
+    assert (reach.for_smallest, reach.alpha) == (expected.n, ORDER_ALPHA)
 
 
 def test_a_study_with_a_fit_is_planned_with_and_without_its_predictions() -> None:
@@ -478,25 +478,25 @@ def test_a_duplicate_is_a_draft_with_the_items_and_without_codes(staff: Client) 
     make_participant(study)
     answer = staff.post(reverse("dashboard:study_duplicate", args=["a"]))
     assert answer["Location"] == address("a-2", "bots")
-    made = Study.objects.get(key="a-2")
-    assert (made.state, made.version.author, made.items.count()) == ("draft", "r", 4)
-    assert made.values.recruitment.code_rated == ""
+    result = Study.objects.get(key="a-2")
+    assert (result.state, result.version.author, result.items.count()) == ("draft", "r", 4)
+    assert result.values.recruitment.code_rated == ""
     assert study.items.count() == 4
-    assert made.participants.count() == 0
+    assert result.participants.count() == 0
 
 
 def test_an_archived_study_leaves_the_list_and_comes_back(staff: Client) -> None:
     study = make_study("kept")
-    where = reverse("dashboard:study_archive", args=["kept"])
-    assert "Pause or close it first" in staff.post(where, {"archived": "1"}, follow=True).content.decode()
+    url = reverse("dashboard:study_archive", args=["kept"])
+    assert "Pause or close it first" in staff.post(url, {"archived": "1"}, follow=True).content.decode()
     study_edit(study=study, state=Study.State.ENDED)
-    staff.post(where, {"archived": "1"})
+    staff.post(url, {"archived": "1"})
     listed = reverse("dashboard:studies")
     assert ">kept</a>" not in staff.get(listed).content.decode()
     assert "Archived 1" in staff.get(listed).content.decode()
     assert ">kept</a>" in staff.get(listed, {"state": "archived"}).content.decode()
     assert staff.get("/dashboard/", {"archived": "1"}).url == f"{listed}?state=archived"
-    staff.post(where, {"archived": "0"})
+    staff.post(url, {"archived": "0"})
     assert ">kept</a>" in staff.get(listed).content.decode()
 
 
@@ -504,15 +504,15 @@ def test_a_study_with_peoples_data_is_deleted_only_by_its_key(staff: Client) -> 
     study = make_study("gone")
     rate_some(study, 3)
     walk(study)
-    where = reverse("dashboard:study_delete", args=["gone"])
-    assert "Pause or close it first" in staff.post(where, {"typed": "gone"}).content.decode()
+    url = reverse("dashboard:study_delete", args=["gone"])
+    assert "Pause or close it first" in staff.post(url, {"typed": "gone"}).content.decode()
     study_edit(study=study, state=Study.State.ENDED)
-    html = staff.get(where).content.decode()
+    html = staff.get(url).content.decode()
     assert "<dt>ratings, with their comments</dt><dd>3</dd>" in html
-    refused = staff.post(where, {"typed": "Gone"}).content.decode()
+    refused = staff.post(url, {"typed": "Gone"}).content.decode()
     assert "Type its key, gone, to delete it, not “Gone”." in refused
     assert Study.objects.count() == 1
-    assert staff.post(where, {"typed": "gone"})["Location"] == reverse("dashboard:studies")
+    assert staff.post(url, {"typed": "gone"})["Location"] == reverse("dashboard:studies")
     assert Study.objects.count() == Conversation.objects.count() == Task.objects.count() == 0
 
 
@@ -520,17 +520,17 @@ def test_a_draft_that_was_only_rehearsed_is_deleted_at_once(staff: Client) -> No
     study = make_study("tried")
     walk(study)
     study_edit(study=study, state=Study.State.DRAFT)
-    where = reverse("dashboard:study_delete", args=["tried"])
-    assert 'name="typed"' not in staff.get(where).content.decode()
-    staff.post(where)
+    url = reverse("dashboard:study_delete", args=["tried"])
+    assert 'name="typed"' not in staff.get(url).content.decode()
+    staff.post(url)
     assert not Study.objects.exists()
 
 
 @pytest.mark.parametrize(("people", "said"), [("many", "“many” is not a number"), ("0", "people"), ("900", "people")])
 def test_a_rehearsal_of_no_number_is_refused(staff: Client, people: str, said: str) -> None:
     study = draft()
-    where = reverse("dashboard:study_rehearse", args=[study.key])
-    assert said in staff.post(where, {"people": people}, follow=True).content.decode()
+    url = reverse("dashboard:study_rehearse", args=[study.key])
+    assert said in staff.post(url, {"people": people}, follow=True).content.decode()
     assert not Job.objects.exists()
 
 
@@ -570,13 +570,13 @@ def test_items_are_drawn_from_conversations_by_a_job(staff: Client) -> None:
     study = draft("judged", protocol="annotate", bots=[])
     html = staff.get(address(study, "bots")).content.decode()
     assert "source (3 chats)" in html
-    where = reverse("dashboard:study_items", args=["judged"])
+    url = reverse("dashboard:study_items", args=["judged"])
     asked = {"n_contexts": "5", "n_utterances": "2", "more_than_tokens": "0", "source": "study:source"}
-    answer = staff.post(where, asked)
+    answer = staff.post(url, asked)
     job = Job.objects.get()
     assert answer["Location"] == reverse("dashboard:job", args=["items", job.pk])
     assert (job.payload["of_study"], job.payload["n_contexts"]) == ("source", 5)
-    refused = staff.post(where, {**asked, "source": "study:none"}, follow=True).content.decode()
+    refused = staff.post(url, {**asked, "source": "study:none"}, follow=True).content.decode()
     assert "study:none is not one of the available choices" in refused
     chat = draft("chat")
     assert staff.post(reverse("dashboard:study_items", args=[chat.key]), asked).status_code == 404
@@ -594,13 +594,13 @@ def test_the_link_to_go_through_brings_a_new_person_of_the_platform(staff: Clien
 def test_a_new_study_begins_with_what_its_protocol_needs(staff: Client) -> None:
     draft()  # its contact is remembered
     for name in protocols.names():
-        where = reverse("dashboard:study_new")
-        answer = staff.post(where, {"protocol": name, "name": f"Try {name}"})
+        url = reverse("dashboard:study_new")
+        answer = staff.post(url, {"protocol": name, "name": f"Try {name}"})
         study = Study.objects.get(name=f"Try {name}")
         assert answer["Location"] == address(study, "bots")
         assert (study.bots, study.state) == ([], "draft")
-        wrong = {one.step for one in stops(findings_of(Plan(study)))}
-        assert wrong <= {"bots", "walk"}, (name, wrong)
+        steps = {stop.step for stop in stops(findings_of(Plan(study)))}
+        assert steps <= {"bots", "walk"}, (name, steps)
         if name != "chat" and protocols.get(name).gives == "items":
             assert study.values.texts.title != StudyValues().texts.title
 
@@ -646,8 +646,8 @@ def test_conversations_of_a_file_go_into_the_study_that_judges_them(staff: Clien
     file = SimpleUploadedFile("some.jsonl", f"{good}\n{{}}".encode())
     page = staff.post("/dashboard/imports/?study=read", {"file": file})["Location"]
     assert staff.get(page).context["form"]["study"].value() == "read"
-    told = staff.post(page, {"study": "read", "language": "Klingon!", "_import": "1"})
-    assertContains(told, "use an ISO 639 code such as en, de or pt-br", status_code=400)
+    response = staff.post(page, {"study": "read", "language": "Klingon!", "_import": "1"})
+    assertContains(response, "use an ISO 639 code such as en, de or pt-br", status_code=400)
     staff.post(page, {"study": "read", "language": "DE", "_import": "1"})
     conversation = study.conversations.get()
     assert (conversation.turns.count(), conversation.language) == (2, "de")
@@ -659,14 +659,14 @@ def test_every_step_of_every_new_study_can_be_saved_as_it_is(staff: Client) -> N
         before = Study.objects.get(key=name).values.flat()
         for step in ("bots", "texts", "pay"):
             form = form_of(staff, address(name, step))
-            told = staff.post(address(name, step), form, **JSON).json()
-            assert not told.get("errors"), (name, step, told)
+            body = staff.post(address(name, step), form, **JSON).json()
+            assert not body.get("errors"), (name, step, body)
         after = Study.objects.get(key=name).values.flat()
         assert {key: after[key] for key in before if after[key] != before[key]} == {}, name
     where = address("reference", "bots")
     form = form_of(staff, where) | {"asked_only_of": "fluency"}
-    told = staff.post(where, form, **JSON).json()
-    assert "must be a name" in str(told["errors"]["asked_only_of"])
+    body = staff.post(where, form, **JSON).json()
+    assert "must be a name" in str(body["errors"]["asked_only_of"])
 
 
 def test_the_checklist_names_bots_that_are_slower_than_the_pace() -> None:

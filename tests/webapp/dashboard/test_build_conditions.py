@@ -29,7 +29,7 @@ def send(staff: Client, study: Study, data: dict[str, Any], *, script: bool = Fa
 
 
 def factors(study: Study) -> dict[str, list[str]]:
-    return {one.key: [level.key for level in one.levels] for one in study.values.conditions.factors}
+    return {factor.key: [level.key for level in factor.levels] for factor in study.values.conditions.factors}
 
 
 def level(n: int, token: str, **fields: Any) -> dict[str, Any]:
@@ -107,8 +107,8 @@ def test_bots_without_a_prompt_are_named_where_a_level_has_one(staff: Client, st
     data = (
         {"levels1": ["a", "b"]} | level(1, "a", label="A", bot_prompt="Be brief.") | level(1, "b", label="B", goal="y")
     )
-    told = send(staff, study, data, script=True).json()["live"]
-    assert "ignore a level’s prompt: eliza, parrot." in told
+    live = send(staff, study, data, script=True).json()["live"]
+    assert "ignore a level’s prompt: eliza, parrot." in live
 
 
 def test_a_level_without_a_name_is_shown_by_its_key(staff: Client) -> None:

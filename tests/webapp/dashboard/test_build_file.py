@@ -56,9 +56,9 @@ def test_a_study_comes_back_as_a_draft_like_it(staff: Client) -> None:
     again = text.replace("key: s\n", "key: t\n", 1)
     answer = staff.post(reverse("dashboard:study_new_file"), sent(again))
     assert answer["Location"] == reverse("dashboard:study_build_step", args=["t", "check"])
-    made = Study.objects.get(key="t")
-    assert (made.state, made.version.author) == ("draft", "r")
-    assert made.values.texts == study.values.texts
+    result = Study.objects.get(key="t")
+    assert (result.state, result.version.author) == ("draft", "r")
+    assert result.values.texts == study.values.texts
     assert text_of(staff, "t") == again
 
 
@@ -94,15 +94,15 @@ def test_what_is_no_studys_file_is_told(staff: Client, name: str, text: str, sai
 def test_a_changed_file_shows_what_would_change_before_it_does(staff: Client) -> None:
     make_study("s", title="Old title")
     text = text_of(staff, "s").replace("Old title", "New title")
-    where = reverse("dashboard:study_file_upload", args=["s"])
-    html = staff.post(where, sent(text)).content.decode()
+    url = reverse("dashboard:study_file_upload", args=["s"])
+    html = staff.post(url, sent(text)).content.decode()
     assert "The file would change 1 setting" in html
     assert "Old title" in html
     assert "New title" in html
     assert Study.objects.get().values.texts.title == "Old title"
-    staff.post(where, {"text": text, "_sure": "1"})
+    staff.post(url, {"text": text, "_sure": "1"})
     assert Study.objects.get().values.texts.title == "New title"
-    same = staff.post(where, sent(text), follow=True).content.decode()
+    same = staff.post(url, sent(text), follow=True).content.decode()
     assert "already matches the file" in same
 
 
@@ -110,12 +110,12 @@ def test_a_study_with_many_items_takes_two_files(staff: Client) -> None:
     make_annotated("a", n_items=30)
     text = text_of(staff, "a").replace("key: a\n", "key: b\n", 1)
     lines = b"".join(staff.get(reverse("dashboard:study_file", args=["a"]), {"items": ""}).streaming_content)  # type: ignore[attr-defined]
-    where = reverse("dashboard:study_new_file")
-    alone = staff.post(where, sent(text))
+    url = reverse("dashboard:study_new_file")
+    alone = staff.post(url, sent(text))
     assert alone.status_code == 422
     assert "not in the study file" in alone.content.decode()
     both = [SimpleUploadedFile("b.yaml", text.encode()), SimpleUploadedFile("a.items.jsonl", lines)]
-    staff.post(where, {"file": both})
+    staff.post(url, {"file": both})
     assert Study.objects.get(key="b").items.count() == 30
 
 
@@ -318,10 +318,10 @@ def test_a_csv_is_read_as_its_columns_are_chosen_and_its_choices_are_stored(
     columns = {
         f"column-{n}": role for n, role in enumerate(["conversation", "bot", "human", "reply", "rater", "question"])
     }
-    seen = staff.post(page, {**columns, "_again": "1"}).context
-    contents = seen["contents"]
+    context = staff.post(page, {**columns, "_again": "1"}).context
+    contents = context["contents"]
     assert (contents.n_conversations, contents.n_ratings, dict(contents.bots)) == (7, 6, {"b0": 4, "b1": 3})
-    assert (contents.seen, seen["form"].proposals) == ({"note": (1.5, 3.5)}, {"note": (1, 4)})
+    assert (contents.seen, context["form"].proposals) == ({"note": (1.5, 3.5)}, {"note": (1, 4)})
     assert [(one.line, one.reason) for one in contents.left_out] == [
         (8, "Note is 'gut'; it must be a number or a word of the scale; this answer is skipped")
     ]

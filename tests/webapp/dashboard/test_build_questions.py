@@ -92,9 +92,9 @@ def test_the_question_about_the_goal_is_offered_where_a_level_has_one(staff: Cli
     assert page.status_code == 200
     assert [one.name for one, _cards in page.context["sets"]] == ["interactive", "goal"]
     press(staff, study, "set:after:goal")
-    found = after(study)[-1]
-    assert (found.key, found.low, found.high, found.only_with_goal) == ("goal_reached", 0, 1, True)
-    assert found.labels == {0: "no", 1: "yes"}
+    result = after(study)[-1]
+    assert (result.key, result.low, result.high, result.only_with_goal) == ("goal_reached", 0, 1, True)
+    assert result.labels == {0: "no", 1: "yes"}
 
 
 def test_all_of_a_question_can_be_worded(staff: Client) -> None:
@@ -137,26 +137,28 @@ def test_a_question_of_each_kind_is_added_before_and_after(staff: Client, name: 
     answer = press(staff, study, f"add:{name}:{kind}")
     assert answer.status_code == 302
     stored = Study.objects.get()
-    found = stored.values.questions if name == "questions" else post_task_questions(stored.version)
-    assert (found[-1].kind, found[-1].key) == (kind, "new_question")
+    questions = stored.values.questions if name == "questions" else post_task_questions(stored.version)
+    assert (questions[-1].kind, questions[-1].key) == (kind, "new_question")
     # A key is made of the words, until somebody writes one.
     data = sent(staff, study)
     token = data[name][-1]
     data[f"{name}-{token}-title"] = "How many languages do you speak?"
-    told = staff.post(address(study, "questions"), data, **JSON).json()
-    assert told["keys"][f"{name}-{token}"] == "languages_speak"
+    body = staff.post(address(study, "questions"), data, **JSON).json()
+    assert body["keys"][f"{name}-{token}"] == "languages_speak"
 
 
-SETS = [one for one in QUESTION_SETS if one.name != "goal"]  # offered only where a condition has a goal
+SETS = [
+    question_set for question_set in QUESTION_SETS if question_set.name != "goal"
+]  # offered only where a condition has a goal
 
 
 @pytest.mark.parametrize("chosen", SETS, ids=lambda one: one.name)
 def test_a_set_is_added_with_keys_that_differ(staff: Client, chosen: Any) -> None:
     study = draft()
     press(staff, study, f"set:after:{chosen.name}")
-    found = keys(after(study))
-    assert found[:5] == FIVE
-    assert len(found) == 5 + len(chosen.questions) == len(set(found))
+    result = keys(after(study))
+    assert result[:5] == FIVE
+    assert len(result) == 5 + len(chosen.questions) == len(set(result))
 
 
 def test_buttons_move_duplicate_and_delete_without_script(staff: Client) -> None:
@@ -195,17 +197,17 @@ def test_every_mistake_is_said_at_once_at_its_field(staff: Client) -> None:
         "questions-1-options": "a\na",
         "questions-1-help": "x" * 501,
     }
-    told = staff.post(address(study, "questions"), data, **JSON).json()
-    assert not told["saved"]
-    wrong = told["errors"]
-    assert wrong["after-1-title"] == ["This field is required."]
-    assert "lower-case" in wrong["after-2-key"][0]
-    assert "questions-1-help" in wrong
+    body = staff.post(address(study, "questions"), data, **JSON).json()
+    assert not body["saved"]
+    errors = body["errors"]
+    assert errors["after-1-title"] == ["This field is required."]
+    assert "lower-case" in errors["after-2-key"][0]
+    assert "questions-1-help" in errors
     assert keys(after(study)) == ["mood", "age"]
     data |= {"after-2-key": "age", "questions-1-help": ""}
-    wrong = staff.post(address(study, "questions"), data, **JSON).json()["errors"]
-    assert wrong["after-2-options"] == ["“Answers to choose from” must be two or more for kind 'choice'"]
-    assert wrong["questions-1-options"][0].startswith("“Answers to choose from” has 'a' twice")
+    errors = staff.post(address(study, "questions"), data, **JSON).json()["errors"]
+    assert errors["after-2-options"] == ["“Answers to choose from” must be two or more for kind 'choice'"]
+    assert errors["questions-1-options"][0].startswith("“Answers to choose from” has 'a' twice")
 
 
 def test_a_question_screens_and_depends_on_another_in_its_card(staff: Client) -> None:
@@ -245,9 +247,9 @@ def test_a_question_screens_and_depends_on_another_in_its_card(staff: Client) ->
 def test_two_questions_with_one_key_are_told(staff: Client) -> None:
     study = draft(after=[MOOD, AGE])
     data = {**sent(staff, study), "after-2-key": "mood"}
-    told = staff.post(address(study, "questions"), data, **JSON).json()
-    assert not told["saved"]
-    assert "mood" in told["errors"]["after"][0]
+    body = staff.post(address(study, "questions"), data, **JSON).json()
+    assert not body["saved"]
+    assert "mood" in body["errors"]["after"][0]
 
 
 def test_what_people_agreed_to_is_closed_with_the_reason(staff: Client) -> None:
@@ -284,9 +286,9 @@ def test_somebody_elses_save_is_not_overwritten(staff: Client) -> None:
     study = draft(after=[MOOD])
     data = {**sent(staff, study), "after-1-title": "Mine"}
     study_edit(study=study, author="r.lee", after=[{**MOOD, "title": "Theirs"}])
-    told = staff.post(address(study, "questions"), data, **JSON).json()
-    assert not told["saved"]
-    assert "r.lee" in told["conflict"]
+    body = staff.post(address(study, "questions"), data, **JSON).json()
+    assert not body["saved"]
+    assert "r.lee" in body["conflict"]
     assert after(study)[0].title == "Theirs"
 
 
@@ -319,11 +321,11 @@ def test_a_protocol_that_compares_asks_on_its_own_scale(staff: Client) -> None:
 
 
 def test_a_ready_made_set_follows_the_language_of_its_study(db: None) -> None:
-    asked = next(one for one in QUESTION_SETS if one.name == "submetrics").questions
-    study = make_study("s", state="draft", after=asked)
+    questions = next(question_set for question_set in QUESTION_SETS if question_set.name == "submetrics").questions
+    study = make_study("s", state="draft", after=questions)
     study = study_edit(study=study, language="de")
     assert study.values.after[0].title.startswith("Wie relevant ist die Antwort")
-    assert study_edit(study=study, language="en").values.after == asked
+    assert study_edit(study=study, language="en").values.after == questions
 
 
 CHAT_CHECK = {"after": 2, "question": "Choose blue.", "options": ["Red", "Blue"], "expected": ["Blue"]}
@@ -345,8 +347,8 @@ def fields_of(staff: Client, study: Study, step: str = "checks") -> dict[str, ob
     for card in [card for cards in form.cards.values() for card in cards]:
         sent.setdefault(card.list_name, []).append(card.token)
         sent |= {field.html_name: _sent(field) for field in card if field.value() is not None}
-    own = [name for name in form.fields if name not in form.cards]
-    return sent | {name: _sent(form[name]) for name in own if form[name].value() is not None}
+    fields = [name for name in form.fields if name not in form.cards]
+    return sent | {name: _sent(form[name]) for name in fields if form[name].value() is not None}
 
 
 def _sent(field) -> object:
@@ -378,9 +380,9 @@ def test_buttons_add_move_and_delete_without_script_and_a_deletion_is_undone(sta
         assert len(Study.objects.get().values.checking.quiz_questions) == n
     five, new = Study.objects.get().values.checking.quiz_questions
     assert (five.right, new.question) == ("Five", "Was werden Sie tun?")
-    shown = staff.get(answer.url)
-    assert f"“{QUIZ[1]['question']}” was deleted." in shown.content.decode()
-    undo = {"_do": "undo:quiz_questions:", "_deleted": shown.context["deleted"]}
+    response = staff.get(answer.url)
+    assert f"“{QUIZ[1]['question']}” was deleted." in response.content.decode()
+    undo = {"_do": "undo:quiz_questions:", "_deleted": response.context["deleted"]}
     staff.post(address_of_build_checks(study), {**fields_of(staff, study), **undo})
     assert Study.objects.get().values.checking.quiz_questions[0].question == QUIZ[1]["question"]
 
@@ -393,8 +395,8 @@ def test_a_mistake_stands_at_its_field(staff: Client) -> None:
         "chat_checks-1-expected": "Green",
         "screened_out_pay": "x" * 99,
     }
-    told = staff.post(address_of_build_checks(study), sent, headers={"accept": "application/json"}).json()
-    assert set(told["errors"]) == {
+    body = staff.post(address_of_build_checks(study), sent, headers={"accept": "application/json"}).json()
+    assert set(body["errors"]) == {
         "quiz_questions-1-right",
         "quiz_questions-2-options",
         "chat_checks-1-expected",
@@ -404,10 +406,10 @@ def test_a_mistake_stands_at_its_field(staff: Client) -> None:
         ("quiz_questions-1-right", "Right answer"),
         ("chat_checks-1-expected", "Answers that pass"),
     ):
-        assert told["errors"][told_by_title][0].startswith(f"“{title}” "), "no name of a file's"
+        assert body["errors"][told_by_title][0].startswith(f"“{title}” "), "no name of a file's"
     beyond = fields_of(staff, study) | {"quiz_questions-2-point": "9"}
-    told = staff.post(address_of_build_checks(study), beyond, headers={"accept": "application/json"}).json()
-    assert "the instructions have 4" in told["errors"]["quiz_questions"][0]
+    body = staff.post(address_of_build_checks(study), beyond, headers={"accept": "application/json"}).json()
+    assert "the instructions have 4" in body["errors"]["quiz_questions"][0]
 
 
 def test_pairs_are_practised_and_checked_by_a_field_for_each_question(staff: Client) -> None:
@@ -420,8 +422,8 @@ def test_pairs_are_practised_and_checked_by_a_field_for_each_question(staff: Cli
     assert staff.post(address_of_build_checks(study), sent).status_code == 302
     assert Study.objects.get().values.to_json() == before
     wrong = sent | {"attention_checks-1-by_quality": "7", "training_pairs-1-why": ""}
-    told = staff.post(address_of_build_checks(study), wrong, headers={"accept": "application/json"}).json()
-    assert set(told["errors"]) == {"attention_checks-1-by_quality", "training_pairs-1-why"}
+    body = staff.post(address_of_build_checks(study), wrong, headers={"accept": "application/json"}).json()
+    assert set(body["errors"]) == {"attention_checks-1-by_quality", "training_pairs-1-why"}
     # New ones can be used as they stand: right answers are there for the questions that are asked.
     for name in ("training_pairs", "attention_checks"):
         staff.post(address_of_build_checks(study), {**fields_of(staff, study), "_do": f"add:{name}"})
@@ -440,8 +442,8 @@ def test_a_question_is_made_a_check_in_its_card_and_the_file_says_all_of_it(staf
         state="draft",
     )
     sent = fields_of(staff, study, "questions") | {"questions-1-expected": "Green"}
-    told = staff.post(address_of_build_checks(study, "questions"), sent, headers={"accept": "application/json"})
-    assert list(told.json()["errors"]) == ["questions-1-expected"]
+    response = staff.post(address_of_build_checks(study, "questions"), sent, headers={"accept": "application/json"})
+    assert list(response.json()["errors"]) == ["questions-1-expected"]
     sent |= {"questions-1-expected": "Blue"}
     assert staff.post(address_of_build_checks(study, "questions"), sent).status_code == 302
     study = Study.objects.get()

@@ -54,11 +54,11 @@ def test_all_mistakes_stand_beside_their_fields(staff: Client, study: Study) -> 
     answer = send(staff, study, cards, script=True)
     assert answer.status_code == 200
     assert answer.json()["saved"] is False
-    told = answer.json()["errors"]
-    assert "The first part cannot have a gap before it" in str(told["parts-a-most"])
-    assert "ends before it starts" in str(told["parts-b-most"])
-    assert "parts[0] already has the key" in str(told["parts-b-key"])
+    errors = answer.json()["errors"]
+    assert "The first part cannot have a gap before it" in str(errors["parts-a-most"])
+    assert "ends before it starts" in str(errors["parts-b-most"])
+    assert "parts[0] already has the key" in str(errors["parts-b-key"])
     cards |= part("b", most="-1", pay="-2")
-    told = send(staff, study, cards, script=True).json()["errors"]
-    assert {"parts-b-most", "parts-b-pay"} <= told.keys()
+    errors = send(staff, study, cards, script=True).json()["errors"]
+    assert {"parts-b-most", "parts-b-pay"} <= errors.keys()
     assert study.values.sittings.parts == ()

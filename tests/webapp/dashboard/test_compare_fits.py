@@ -84,8 +84,8 @@ def test_fits_stand_in_one_table_with_what_chance_and_the_best_rival_reach(staff
     full = rows[1]
     assert (full["r"], full["95 %"], full["null, 95 %"]) == (".84", "[.34, .97]", ".60")
     assert (full["Q²"], full["null, 95 %*"]) == (".41", ".22")
-    found = full["Strongest rival"], full["Error ratio"], full["95 %*"]
-    assert found == ("The number of words per message", "0.71", "[0.50, 1.10]")
+    result = full["Strongest rival"], full["Error ratio"], full["95 %*"]
+    assert result == ("The number of words per message", "0.71", "[0.50, 1.10]")
     assert "r, self-play" not in full  # no fit was applied to any
     # Under five bots no correlation is told, of the rivals neither.
     assert {rows[0][name] for name in ("r", "95 %", "Q²", "Strongest rival", "Error ratio")} == {"–"}
@@ -192,8 +192,8 @@ def test_pages_tell_what_was_spent_and_which_cap_is_reached(staff: Client, paid:
     assertNotContains(listed, "Cap reached")
     spend(75)
     assertContains(staff.get(reverse("dashboard:bots")), "Cap reached")
-    one = staff.get(reverse("dashboard:bot", args=["gpt"]))
-    assertContains(one, "its cost limit of 90 is reached: 87.5 is spent")
+    response = staff.get(reverse("dashboard:bot", args=["gpt"]))
+    assertContains(response, "its cost limit of 90 is reached: 87.5 is spent")
     assert Spending.objects.get(of="bot").spent == 87.5
 
 

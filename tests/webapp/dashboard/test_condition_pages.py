@@ -63,11 +63,11 @@ def test_the_leaderboard_compares_within_conditions_and_shows_one_level(study: S
     page = client.get(address)
 
     assert page.status_code == 200
-    said = page.content.decode()
-    assert "Bots are compared within 2 conditions, which have equal weight in every mean" in said
+    text = page.content.decode()
+    assert "Bots are compared within 2 conditions, which have equal weight in every mean" in text
     rows = {row.bot.bot_id: row for row in page.context["board"].rows}
     assert float(rows["eliza"].mean) == pytest.approx(np.mean([6.5, 3.5]))
-    assert "Mean of the conditions’ means" in said
+    assert "Mean of the conditions’ means" in text
     good = client.get(address, {"level": "scenario.good"})
     assert good.status_code == 200
     rows = {row.bot.bot_id: row for row in good.context["board"].rows}
@@ -83,7 +83,7 @@ def test_a_table_has_the_mean_and_the_number_of_every_cell(study: Study) -> None
     [table] = fold.content.tables
     cells = {row[0].text: [cell.text for cell in row[1:]] for row in table.table.rows}
     assert [header.text for header in table.table.headers] == ["Bot", "Good news", "Bad news"]
-    [(_bot, (good, bad))] = [(bot, found) for bot, found in cells.items() if "iza" in bot]
+    [(_bot, (good, bad))] = [(bot, cell) for bot, cell in cells.items() if "iza" in bot]
     assert good.startswith("6.5")
     assert good.endswith("n = 2")
     assert bad.endswith("n = 6")
@@ -91,10 +91,10 @@ def test_a_table_has_the_mean_and_the_number_of_every_cell(study: Study) -> None
 
 def test_a_report_tells_factors_and_conversations_in_each_cell(study: Study, tmp_path: Path) -> None:
     call_command("report", study="varied", output=tmp_path / "report.html")
-    said = (tmp_path / "report.html").read_text()
-    assert "Bots by condition" in said
-    assert "The chats differ by Scenario (Good news, Bad news)." in said
-    assert "n = 6" in said
+    text = (tmp_path / "report.html").read_text()
+    assert "Bots by condition" in text
+    assert "The chats differ by Scenario (Good news, Bad news)." in text
+    assert "n = 6" in text
 
 
 def test_the_datasheet_counts_conversations_in_each_cell(study: Study) -> None:

@@ -153,17 +153,19 @@ def test_a_mark_of_the_spread_leads_to_the_conversations_with_that_answer(staff:
     address = reverse("dashboard:study_why", args=[study.key])
     for question in ("quality", "fluency"):
         sections = staff.get(address, {"part": "agreement", "dimension": question}).context["sections"]
-        [figure] = next(one.content.figures for one in sections if one.is_open)
+        [figure] = next(section.content.figures for section in sections if section.is_open)
         links = [markup.unescape(link) for link in re.findall(r'href="([^"]+any\.[^"]*)"', figure.wide)]
-        found: Counter[UUID] = Counter()
+        counts: Counter[UUID] = Counter()
         for link in links:
             for row in staff.get(link).context["page"].rows:
-                found[row.conversation.pk] += 1
-                given = row.conversation.ratings.get().answers[question]
-                assert f"any.{question}:{given}" in link
+                counts[row.conversation.pk] += 1
+                answer = row.conversation.ratings.get().answers[question]
+                assert f"any.{question}:{answer}" in link
                 assert f"bot:{row.conversation.bot.bot_id}" in link
         # Every rated conversation stands behind one mark.
-        assert found == dict.fromkeys(study.conversations.filter(ratings__isnull=False).values_list("pk", flat=True), 1)
+        assert counts == dict.fromkeys(
+            study.conversations.filter(ratings__isnull=False).values_list("pk", flat=True), 1
+        )
 
 
 def test_the_spread_of_a_number_is_of_what_the_rest_of_the_line_asks_for(staff: Client, study: Study) -> None:

@@ -67,9 +67,9 @@ def test_each_pair_has_one_plan(staff: Client, tmp_path: Path) -> None:
         sentences = re.findall(r"alpha and beta do not differ significantly.*?About ([\d,]+) (?:more )?each", page)
         [row] = re.findall(r"alpha − beta 14 (?:−?[\d.]+) \[[^]]*\] ([\d,]+|none)", page)
         assert {row} == set(sentences)
-        found = comparisons_of(study)
+        result = comparisons_of(study)
         others = page[page.index("per bot for other differences, in a new study") :]
-        assert f" {found.compared.smallest:.2f} 10 %" not in others
+        assert f" {result.compared.smallest:.2f} 10 %" not in others
 
 
 def test_a_study_with_the_number_it_was_opened_with_has_the_fixed_sample_test() -> None:

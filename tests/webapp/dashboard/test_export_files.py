@@ -46,10 +46,10 @@ def _little_is_large(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 @pytest.fixture
 def study() -> Study:
-    found = make_study("out")
+    result = make_study("out")
     for n in range(3):
-        make_rating(make_conversation(found, n_exchanges=3, entry_nonce=f"n{n}"), quality=4 + n)
-    return found
+        make_rating(make_conversation(result, n_exchanges=3, entry_nonce=f"n{n}"), quality=4 + n)
+    return result
 
 
 def staff(*rights: Right) -> Client:
@@ -119,19 +119,19 @@ def test_a_large_table_is_asked_for_once_and_shows_how_far_it_is(study: Study) -
     assertContains(page, "Waiting")
     assertContains(page, reverse("dashboard:job_live", args=["export", job.pk]))
     assertContains(client.get("/dashboard/"), "Export of ratings")
-    where = reverse("dashboard:study_export_file", args=["out", job.pk])
-    assert client.get(where).status_code == 404  # not made yet
+    url = reverse("dashboard:study_export_file", args=["out", job.pk])
+    assert client.get(url).status_code == 404  # not made yet
 
 
 def test_a_file_is_for_those_who_may_have_made_it(study: Study) -> None:
     reader, private = staff(), staff(Right.PRIVATE, Right.PAY)
     job = made(private, include_private="on")
-    where = reverse("dashboard:study_export_file", args=["out", job.pk])
-    assertContains(private.get(SHOWN), where)
+    url = reverse("dashboard:study_export_file", args=["out", job.pk])
+    assertContains(private.get(SHOWN), url)
     for lacking in (reader, staff(Right.PRIVATE), staff(Right.PAY)):
-        assertNotContains(lacking.get(SHOWN), where)
-        assert lacking.get(where).status_code == 403
-    assert private.get(where).status_code == 200
+        assertNotContains(lacking.get(SHOWN), url)
+        assert lacking.get(url).status_code == 403
+    assert private.get(url).status_code == 200
     assert reader.post(PAGE, {**RATINGS, "include_private": "on"}).status_code == 403
     people = {"what": "participants", "format": "csv"}
     assert reader.post(PAGE, people).status_code == 403
@@ -151,9 +151,9 @@ def test_a_file_goes_when_somebody_of_the_study_is_erased(
         participants_erase(participants=Participant.objects.filter(study=study)[:1])
     assert not job_files.export_path(done).exists()
     assert job_files.export_path(kept).exists()
-    where = reverse("dashboard:study_export_file", args=["out", done.pk])
-    assert client.get(where).status_code == 404
-    assertNotContains(client.get(SHOWN), where)
+    url = reverse("dashboard:study_export_file", args=["out", done.pk])
+    assert client.get(url).status_code == 404
+    assertNotContains(client.get(SHOWN), url)
     assert Job.objects.get(payload__format="jsonl").state == "cancelled"
 
 
@@ -199,8 +199,8 @@ def test_a_file_goes_after_its_time(study: Study) -> None:
     assert not path.exists()
     assert not left.exists()
     assert repeated == [(3600, job_files.files_expire)]
-    where = reverse("dashboard:study_export_file", args=["out", job.pk])
-    assert client.get(where).status_code == 404
+    url = reverse("dashboard:study_export_file", args=["out", job.pk])
+    assert client.get(url).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -235,10 +235,10 @@ def test_a_package_comes_at_once_or_from_a_worker_as_the_same_bytes(
     [job] = Job.objects.filter(kind="export")
     run_job(job)
     assert job_files.export_path(job).read_bytes() == data
-    where = reverse("dashboard:study_export_file", args=["out", job.pk])
-    assertContains(client.get(PUBLISH, follow=True), where)
-    assertNotContains(client.get(SHOWN), where)
-    assert body(client.get(where)) == data
+    url = reverse("dashboard:study_export_file", args=["out", job.pk])
+    assertContains(client.get(PUBLISH, follow=True), url)
+    assertNotContains(client.get(SHOWN), url)
+    assert body(client.get(url)) == data
     asked = {"what": "package", "format": "csv"}
     with pytest.raises(Refused, match="data packages are zip files"):
         job_files.export_make(study=study, payload=asked)

@@ -65,12 +65,12 @@ def test_no_text_is_too_long_for_a_form(paid: Study, settings: Any, tmp_path: Pa
     client.force_login(make_staff(*Right))
     n = 0
     for name, *args in (*PAGES, ("conversation", chat.pk)):
-        where = reverse(f"dashboard:{name}", args=args)
-        for action, fields, texts in Forms(client.get(where, follow=True).content.decode()).found:
+        url = reverse(f"dashboard:{name}", args=args)
+        for action, fields, texts in Forms(client.get(url, follow=True).content.decode()).found:
             for text in texts:
                 for long in (LONG, LONGER_THAN_KEYS):
-                    response = client.post(action or where, {**fields, text: long})
-                    assert response.status_code < 500, (where, action, text, len(long))
+                    response = client.post(action or url, {**fields, text: long})
+                    assert response.status_code < 500, (url, action, text, len(long))
                     n += 1
     assert n >= 8
 

@@ -77,7 +77,7 @@ def asked(terms: str, outcome: str = "y", kind: str = "linear") -> dict[str, str
 
 def tables(response: Any) -> dict[str, list[list[str]]]:
     [fold] = response.context["sections"]
-    return {one.id: [[cell.text for cell in row] for row in one.table.rows] for one in fold.content.tables}
+    return {table.id: [[cell.text for cell in row] for row in table.table.rows] for table in fold.content.tables}
 
 
 def test_the_usual_formula_stands_in_the_form_and_is_fitted(study: Study, client: Client) -> None:
@@ -108,12 +108,12 @@ def test_terms_outcome_and_kind_are_the_readers(study: Study, client: Client) ->
     assert {row[4] for row in shown["formula-sizes"]} == {"–"}, "log odds have no share of the scale"
     assert "formula-thresholds" in shown
     content = response.context["sections"][0].content
-    said = " ".join(content.methods)
+    text = " ".join(content.methods)
     assert content.title == "Model by formula: fluency ~ bot + (1|rater) + (1|conversation)"
-    assert "The model is ordinal, for 48 ratings" in said
+    assert "The model is ordinal, for 48 ratings" in text
     assert content.caution.startswith("Caution: only 12 levels of rater: with fewer than 20, p-values")
     assert content.caution.replace("'", "&#x27;") in response.content.decode()
-    assert "Every rating has a different conversation" in said
+    assert "Every rating has a different conversation" in text
     [fold] = client.get(ADDRESS, asked("bot + conversation + (1|rater)")).context["sections"]
     assert fold.content.missing == [
         "No model was fitted: these ratings cannot separate the factors: one depends on the others, or there are too "
@@ -170,7 +170,7 @@ def test_the_api_and_the_report_have_the_same_model(study: Study, client: Client
     out = StringIO()
     call_command("report", study="varied", formula=BY_HAND, json=True, stdout=out)
     document = json.loads(out.getvalue())["formula"]
-    assert [one["term"] for one in document["tests"]] == ["bot", "scenario"]
+    assert [test["term"] for test in document["tests"]] == ["bot", "scenario"]
     assert answer.json()["document"] == document
     usual = program.get("studies/varied/results/formula")
     assert usual.status_code == 200

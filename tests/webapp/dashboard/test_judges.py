@@ -110,9 +110,9 @@ def test_the_page_begins_with_the_verdicts_and_has_each_figure_of_the_test(staff
     assert running.status_code == 200
     assert "data-live" in running.content.decode()
     run_job(job)
-    shown = staff.get(ADDRESS)
-    assert shown.status_code == 200
-    html = flat(shown.content.decode())
+    response = staff.get(ADDRESS)
+    assert response.status_code == 200
+    html = flat(response.content.decode())
     assert "Can a judge replace a rater of rated.jsonl?" in html
     assert "<strong>Good may replace a rater; it is not known whether Random may replace a rater.</strong>" in html
     assert (
@@ -121,19 +121,19 @@ def test_the_page_begins_with_the_verdicts_and_has_each_figure_of_the_test(staff
     assert "<p>It is not known whether Random may replace a rater." in html
     assert "rated items would decide it for a judge as good as a rater." in html
     assert "do not use it as a judge here" in html
-    good_card, random_card, panel_card = shown.context["cards"]
+    good_card, random_card, panel_card = response.context["cards"]
     assert (good_card.verdict, random_card.verdict) == ("May replace a rater", "Not known")
     assert panel_card.title == "Panel of 2 judges, mean"
     assert "Share of raters that it can replace" in html
     assert html.count("cell-svg") >= 3
     gold = gold_of_replies(judgements_of(JudgedItem.model_validate(row) for row in rows()))
-    wanted = alternative_test(gold, TRUTH.clip(1, 5), 0.15)
+    expected = alternative_test(gold, TRUTH.clip(1, 5), 0.15)
     table = staff.get(f"{ADDRESS}{job.pk}.csv")
     assert table.status_code == 200
     [good, random, _panel] = csv.DictReader(io.StringIO(table.content.decode()))
     assert (good["Can replace a rater"], random["Can replace a rater"]) == ("yes", "not known")
-    assert float(good["Winning rate"]) == wanted.winning_rate
-    assert float(good["Advantage"]) == pytest.approx(wanted.advantage)
+    assert float(good["Winning rate"]) == expected.winning_rate
+    assert float(good["Advantage"]) == pytest.approx(expected.advantage)
     plain = staff.get(f"{ADDRESS}{job.pk}.json")
     assert plain.status_code == 200
     assert len(plain.json()["judges"][0]["scores"][0]) == 60
@@ -217,7 +217,7 @@ def test_chats_of_a_run_are_scored_too_and_stand_apart_from_peoples(staff: Clien
 def test_a_file_is_removed_with_the_comparisons_of_it(judges: Any) -> None:
     file = uploaded()
     job = made(file, "good")
-    assert [one.title for one in benchmark_uploads()] == ["rated.jsonl"]
+    assert [upload.title for upload in benchmark_uploads()] == ["rated.jsonl"]
     assert benchmark_file_remove(file=file, user=make_staff(Right.RUN, username="u")) == 1  # type: ignore[arg-type]
     assert not Job.objects.filter(pk=job.pk).exists()
 
@@ -227,7 +227,7 @@ def test_a_program_and_the_commands_have_the_same_result(judges: Any, tmp_path: 
     path.write_text("".join(json.dumps(row) + "\n" for row in rows()))
     call_command("compare_judges", data=path, judges="good,random", json=True)
     printed = json.loads(capsys.readouterr().out)
-    assert [one["verdict"] for one in printed["judges"]] == ["may", "unknown"]
+    assert [judge["verdict"] for judge in printed["judges"]] == ["may", "unknown"]
     call_command("compare_judges", data=path, judges="good")
     assert "Good may replace a rater" in capsys.readouterr().out
     program = Program(Right.READ, Right.RUN)
@@ -267,10 +267,10 @@ def test_a_changed_model_is_noticed_and_told(judges: Any, settings: Any, capsys:
 
 
 def test_bots_made_of_a_model_are_judges_too_and_a_small_one_is_noted(judges: Any) -> None:
-    found = {one.name: one for one in judge_list()}
-    assert {"good", "random"} <= found.keys()
+    results = {one.name: one for one in judge_list()}
+    assert {"good", "random"} <= results.keys()
     models = [bot for bot in bots if bot.identity.params.get("model")]
-    assert {one.title for one in found.values()} >= {f"{bot.name}, standard prompt" for bot in models}
+    assert {one.title for one in results.values()} >= {f"{bot.name}, standard prompt" for bot in models}
     job = made(uploaded(), "good")
     assert "parameters" not in job.result["sentences"][0]
     metrics.add(RuleJudge(of_text, name="tiny", title="Tiny", bot="tiny-135m"))

@@ -88,18 +88,18 @@ def test_the_leaderboard_says_what_the_tests_leave_open(staff: Client, compared:
     rows = page.context["board"].rows
     assert [row.ranks for row in rows] == ["1–2", "1–2", "3", "4"]
     assert {row.bot.bot_id: row.close for row in rows} == {"alpha": "beta", "beta": "alpha", "gamma": "", "delta": ""}
-    said = "Clearly different in “Quality”: 5 of 6 pairs of bots. Not yet known: 1 pair. First: alpha, not clearly "
-    said += "better than beta."
-    assertContains(page, said)
+    text = "Clearly different in “Quality”: 5 of 6 pairs of bots. Not yet known: 1 pair. First: alpha, not clearly "
+    text += "better than beta."
+    assertContains(page, text)
     assertContains(page, "rank 1 to 2")
     # The same count as in the details.
     other = staff.get(address(compared, "?part=comparisons"))
     assert text_of(other.content.decode()).count("Clearly different in “Quality”: 5 of 6 pairs of bots") == 1
-    made = PARTS["comparisons"].make(data_of(AnalysisKey(compared, "comparisons")), None)
+    result = PARTS["comparisons"].make(data_of(AnalysisKey(compared, "comparisons")), None)
     for row in rows:
-        found = made.means.rows[row.bot.bot_id, "quality"].interval
-        assert row.mean == f"{found.mean:.2f}"
-        assert f"{found.low:.2f}" in row.ends
+        interval = result.means.rows[row.bot.bot_id, "quality"].interval
+        assert row.mean == f"{interval.mean:.2f}"
+        assert f"{interval.low:.2f}" in row.ends
 
 
 def test_equal_is_said_by_a_test_of_equality_and_a_late_change_of_it_too(staff: Client, db: None) -> None:
@@ -143,7 +143,10 @@ def test_two_ticks_open_one_against_the_other(staff: Client, compared: Study) ->
     page = staff.get(address(compared, "?against=gamma&against=alpha"))
     against = page.context["against"]
     assert (against.first.bot_id, against.second.bot_id) == ("alpha", "gamma")
-    assert [(one.title, one.is_apart) for one in against.questions] == [("Quality", True), ("Fluency", False)]
+    assert [(question.title, question.is_apart) for question in against.questions] == [
+        ("Quality", True),
+        ("Fluency", False),
+    ]
     assert against.lead == "Clearly different in “Quality”. Not yet known in “Fluency”."
     pair = (
         PARTS["comparisons"].make(data_of(AnalysisKey(compared, "comparisons")), None).compared.pair("alpha", "gamma")
@@ -346,7 +349,7 @@ def test_the_picture_of_two_bots_draws_differences(staff: Client, compared: Stud
     for one in against.questions:
         assert f"{one.gap} {one.ends}" in texts(root)
         assert (f"{one.gap} {one.ends}" in bold) == one.is_apart
-    gaps = [float(one.gap.replace("−", "-")) for one in against.questions]
+    gaps = [float(question.gap.replace("−", "-")) for question in against.questions]
     assert [float(v) for v in values(root, of_class(root, "mean-tick"))] == pytest.approx(gaps, abs=0.02)
     # Hollow: no significant difference.
     assert ["hollow" in one.get("class", "") for one in of_class(root, "interval")] == [False, True]

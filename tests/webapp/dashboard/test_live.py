@@ -67,8 +67,8 @@ def test_stages_count_who_got_there_who_is_there_and_who_left(staff: Client) -> 
     fail_reply(lost)
     conversation_services.conversation_finish_failed(conversation=lost)
     make_conversation(study, is_synthetic=True)
-    found = participant_progress(study, include_synthetic=False, now=now_rounded())
-    stages = {one.name: (one.n, one.now, one.ended, one.n_left) for one in found.stages}
+    result = participant_progress(study, include_synthetic=False, now=now_rounded())
+    stages = {stage.name: (stage.n, stage.now, stage.ended, stage.n_left) for stage in result.stages}
     assert stages == {
         # Openings, of which one led to nothing; one person declined, and who left is not counted.
         "opened": (10, 0, 1, None),
@@ -78,8 +78,8 @@ def test_stages_count_who_got_there_who_is_there_and_who_left(staff: Client) -> 
         "form": (3, 0, 0, 0),
         "done": (2, 0, 0, None),
     }
-    assert found.n_inside == 2
-    chat = found.stages[2]
+    assert result.n_inside == 2
+    chat = result.stages[2]
     assert chat.share == pytest.approx(1 / 4), "of those who went on or left"
     assert 0 < chat.low < chat.share < chat.high < 1
     money = room(study).money
@@ -116,20 +116,20 @@ def test_a_bots_replies_failures_and_who_waits(staff: Client) -> None:
     old.update(created_at=timezone.now() - timedelta(hours=2))
     for chat in chats[:3]:
         fail_reply(chat)
-    found = room(study)
-    [bot] = found.bots
+    result = room(study)
+    [bot] = result.bots
     assert (bot.n_replies, bot.n_failed, bot.median_s, bot.most_s) == (18, 3, 1.0, None)
     assert (bot.words, bot.tone) == ("Disabled", "warn"), "three in a row"
-    assert found.aside == [bot]
-    assert [one.has_failed for one in found.waiting] == [True, True, True]
+    assert result.aside == [bot]
+    assert [one.has_failed for one in result.waiting] == [True, True, True]
     html = flat(staff.get(address(study)).content.decode())
     assert f"{bot.info.title} has been disabled since" in html
     assert "It failed 3 times in a row" in html
     assert f"{bot.info.title} is disabled." in html.split('data-alarm="')[1].split('"')[0]
     assert "3 waiting for a reply" in html
     assert "3 waiting, 3 failed replies" in html
-    assert [(one.bot, one.chat) for one in found.failed] == [(bot.info.title, chat.pk) for chat in reversed(chats[:3])]
-    assert found.failed[0].reason in html
+    assert [(one.bot, one.chat) for one in result.failed] == [(bot.info.title, chat.pk) for chat in reversed(chats[:3])]
+    assert result.failed[0].reason in html
     assert reverse("dashboard:conversation", args=[chats[2].pk]) in html.split('data-part="failed"')[1]
     Turn.objects.filter(conversation=chats[1]).update(created_at=timezone.now())
     [bot] = room(study).bots
@@ -152,9 +152,9 @@ def test_scripted_people_are_shown_by_a_switch_and_count_in_a_bots_health(staff:
     [bot] = room(study, include_synthetic=True).bots
     assert (bot.n_asked, bot.n_failed, bot.words) == (15, 4, "Failing")
 
-    without = BeautifulSoup(flat(staff.get(address(study)).content.decode()), "html.parser")
-    assert "Scripted participants are excluded." in without.find(role="note").get_text()
-    switch = without.find("a", string="Include them")
+    soup = BeautifulSoup(flat(staff.get(address(study)).content.decode()), "html.parser")
+    assert "Scripted participants are excluded." in soup.find(role="note").get_text()
+    switch = soup.find("a", string="Include them")
     shown = flat(staff.get(address(study) + switch["href"]).content.decode())
     with_scripts = BeautifulSoup(shown, "html.parser")
     assert "Scripted participants are included." in with_scripts.find(role="note").get_text()
@@ -235,7 +235,9 @@ def test_what_is_settled_beside_the_plan(staff: Client) -> None:
     study.refresh_from_db()
     order, *others = room(study := Study.objects.get()).orders
     assert order.key == "quality"
-    assert [one.key for one in others] == [one.key for one in study.rubric.dimensions.all() if one.key != "quality"]
+    assert [one.key for one in others] == [
+        dimension.key for dimension in study.rubric.dimensions.all() if dimension.key != "quality"
+    ]
     assert others[0].n_told_apart == 0, "each question has a verdict of its own"
     assert (order.n_told_apart, order.n_pairs) == (1, 1)
     [sentence] = order.sentences

@@ -47,7 +47,7 @@ def sent(line: str, numbers: Numbers, changed: Mapping[str, Any]) -> str:
     values: dict[str, Any] = {
         "q": line,
         "narrow": "1",
-        **{name: one.chosen for name, one in form.selects.items()},
+        **{name: select.chosen for name, select in form.selects.items()},
         "rater": form.rater,
         "number": form.shown_range.number.name,
         "low": form.shown_range.low,
@@ -163,10 +163,10 @@ def test_flags_are_those_that_the_study_has(reader: Client, study: Study) -> Non
     assert [value for value, _title in select.options] == flag_kinds.names()
     assert not TaskFlag.objects.exists()
     select = reader.get(listed, {"q": "flag:fast"}).context["narrow"].selects["flag"]
-    there = set(TaskFlag.objects.values_list("name", flat=True))
-    assert {value for value, _title in select.options} == there | {"fast"}
+    flags = set(TaskFlag.objects.values_list("name", flat=True))
+    assert {value for value, _title in select.options} == flags | {"fast"}
     select = reader.get(listed).context["narrow"].selects["flag"]
-    assert {value for value, _title in select.options} == there == {"same_answer"}
+    assert {value for value, _title in select.options} == flags == {"same_answer"}
     flagged = TaskFlag.objects.filter(name="same_answer").values("participant")
     page = reader.get(listed, {"q": "", "narrow": "1", "flag": "same_answer"}, follow=True)
     assert page.context["narrow"].selects["flag"].chosen == "same_answer"
@@ -176,10 +176,10 @@ def test_flags_are_those_that_the_study_has(reader: Client, study: Study) -> Non
 def test_a_total_is_told_before_the_list_is_narrowed(reader: Client, study: Study) -> None:
     first = study.conversations.earliest("created_at")
     star_set(conversation=first, is_starred=True, author=None)
-    where = reverse("dashboard:study_total", args=["n"])
+    url = reverse("dashboard:study_total", args=["n"])
 
     def told(**query: str) -> str:
-        answer = reader.get(where, {"q": "quality<6", "narrow": "1", "number": "quality", **query})
+        answer = reader.get(url, {"q": "quality<6", "narrow": "1", "number": "quality", **query})
         assert answer["Content-Type"].startswith("text/plain")
         return answer.content.decode()
 

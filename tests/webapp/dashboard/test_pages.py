@@ -132,9 +132,9 @@ def test_scripted_participants_are_left_out_until_asked_for(staff: Client, rated
     left_out = staff.get(address)
     assert "Scripted participants are excluded." in left_out.content.decode()
     assert left_out.context["cards"].n_completed == 8
-    counted = staff.get(address + "?synthetic=1")
-    assert "Scripted participants are included." in counted.content.decode()
-    assert counted.context["cards"].n_completed == 9
+    response = staff.get(address + "?synthetic=1")
+    assert "Scripted participants are included." in response.content.decode()
+    assert response.context["cards"].n_completed == 9
 
 
 def test_a_damaged_page_key_begins_anew(staff: Client, rated: Study) -> None:
@@ -219,9 +219,9 @@ def test_under_five_bots_there_is_no_correlation_but_a_reason(staff: Client, rat
 
 def test_a_fit_is_asked_for(staff: Client, rated: Study, django_capture_on_commit_callbacks: object) -> None:
     address = reverse("dashboard:study_prediction", args=[rated.key])
-    wrong = staff.post(address, {"targets": ["no"], "preset": "paper", "intercept": "fold"})
-    assert wrong.status_code == 400
-    assert "The fit was not started." in wrong.content.decode()
+    response = staff.post(address, {"targets": ["no"], "preset": "paper", "intercept": "fold"})
+    assert response.status_code == 400
+    assert "The fit was not started." in response.content.decode()
     right = {"targets": ["quality", "fluency"], "preset": "paper", "intercept": "common"}
     assert staff.post(address, right).status_code == 302
     fit = HybridFit.objects.get()

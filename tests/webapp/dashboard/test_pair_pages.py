@@ -124,8 +124,8 @@ def test_both_ways_of_asking_stand_side_by_side_from_either_study(reader: Client
         assert "Agreement by protocol" in text
         assert "both, same order" in text
     chats.refresh_from_db()
-    found = study_pairs(chats).compared
-    assert [(row.question, row.asked) for row in found.rows] == [
+    result = study_pairs(chats).compared
+    assert [(row.question, row.asked) for row in result.rows] == [
         ("quality", "quality"),
         ("fluency", "fluency"),
         ("relatedness", "contingency"),
@@ -252,9 +252,9 @@ def test_a_study_of_pairs_has_a_report_of_its_own(reader: Client, tmp_path: Path
     assert "<script src" not in page
     said = io.StringIO()
     call_command("report", "--study", study.key, "--json", stdout=said)
-    found = json.loads(said.getvalue())
-    assert (found["pairs"]["n"], found["beside"]) == (48, "chats")
-    assert found["one_turn"] is not None
+    document = json.loads(said.getvalue())
+    assert (document["pairs"]["n"], document["beside"]) == (48, "chats")
+    assert document["one_turn"] is not None
     page_of_it = reader.get(reverse("dashboard:study_report", args=[study.key]))
     assertContains(page_of_it, "48 ratings")
     job = report_ask(study=study)
@@ -298,8 +298,8 @@ def test_a_matrix_is_asked_for_shown_and_read(staff: Client) -> None:
     assert alone.context["page"].total == 2
     assertNotContains(alone, "which begins")
 
-    one = Conversation.objects.filter(selfplay__partner_bot_id="eliza").first()
-    reader = staff.get(reverse("dashboard:conversation", args=[one.pk]), follow=True)
+    conversation = Conversation.objects.filter(selfplay__partner_bot_id="eliza").first()
+    reader = staff.get(reverse("dashboard:conversation", args=[conversation.pk]), follow=True)
     assertContains(reader, "with Eliza (rules), version")
     assertNotContains(reader, "Bot (opener)")
 
@@ -369,9 +369,9 @@ def test_means_grades_and_labels_are_those_of_the_stored_ratings() -> None:
     result = found(make_graded())
     [overall] = result.means.dimensions
     assert (result.means.n_items, result.means.fewest, result.means.most) == (6, 5, 5)
-    by_item = {one.item: one for one in overall.items}
+    by_item = {item.item: item for item in overall.items}
     assert by_item["i0"].mean == pytest.approx((3 + 2 + 3 + 2 + 3) / 5)
-    grades = {one.item: one for one in result.grades.items}
+    grades = {item.item: item for item in result.grades.items}
     assert (grades["i0"].grade, grades["i0"].counts) == (3, (0, 0, 2, 3))
     assert grades["i2"].by_majority == "entailment"
     assert grades["i1"].by_majority == "contradiction"

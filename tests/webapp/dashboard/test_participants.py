@@ -29,8 +29,8 @@ def people(client: Client, study: Study, **query: str) -> BeautifulSoup:
 
 def rows(page: BeautifulSoup) -> list[list[str]]:
     """Return the texts of the list's cells, row by row, without the first."""
-    found = page.select(".people-table tbody tr")
-    return [[cell.get_text(" ", strip=True) for cell in row.select("td:not(.people-tick)")] for row in found]
+    result = page.select(".people-table tbody tr")
+    return [[cell.get_text(" ", strip=True) for cell in row.select("td:not(.people-tick)")] for row in result]
 
 
 def titles(page: BeautifulSoup) -> list[str]:
@@ -40,8 +40,8 @@ def titles(page: BeautifulSoup) -> list[str]:
 def test_a_row_says_where_somebody_is_and_with_which_bot(staff: Client, rated: Study) -> None:
     chat = make_conversation(rated)
     step_reached(task=chat.task, step="chat")
-    left = make_conversation(rated)
-    Task.objects.filter(slots__chat=left).update(created_at=timezone.now() - timedelta(days=1))
+    conversation = make_conversation(rated)
+    Task.objects.filter(slots__chat=conversation).update(created_at=timezone.now() - timedelta(days=1))
     [first] = rows(people(staff, rated, show="inside"))
     assert first[:3] == ["Not finished at Chat", chat.bot.title, "–"]
     [[state, *_others]] = rows(people(staff, rated, show="left"))
@@ -95,7 +95,7 @@ def test_scripted_people_are_listed_by_the_switch_and_never_paid(paid: Study, vi
 
 
 def test_a_bot_says_how_much_of_its_quota_is_done_and_held(staff: Client, rated: Study) -> None:
-    held, lapsed = make_conversation(rated), make_conversation(rated)
+    conversation, lapsed = make_conversation(rated), make_conversation(rated)
     make_conversation(rated, is_synthetic=True)
     late = timezone.now() - timedelta(hours=2, minutes=1)
     Task.objects.filter(slots__chat=lapsed).update(created_at=late)
@@ -105,7 +105,7 @@ def test_a_bot_says_how_much_of_its_quota_is_done_and_held(staff: Client, rated:
 
     assert (n_held(False), n_held(True)) == (1, 2)
     assert [bot.info.title for bot in bots_of(rated, include_synthetic=False, now=now_rounded()) if bot.n_held] == [
-        held.bot.title
+        conversation.bot.title
     ]
     study = make_study("quotas", bots=["eliza", "parrot", "generic"])
     study_edit(study=study, bot_quotas={"eliza": 1, "parrot": 0})

@@ -130,11 +130,11 @@ def test_approving_taking_back_and_marking_as_sent(payer: Client, paid: Study, v
     assert "The decision was undone." in html
     assert "Undone" in html
     assert names(listed(payer, paid, show="approve")) == ["pid-a"]
-    shown = re.search(r'value="sent">.*?name="decision" value="(\d+)"', listed(payer, paid))
-    assert shown
+    match = re.search(r'value="sent">.*?name="decision" value="(\d+)"', listed(payer, paid))
+    assert match
     # Whom somebody else approves meanwhile is not on the page, and nobody has told the platform of them.
     visits_approve(study=paid, keys=[visit("rated", "c")])
-    html = decide(payer, paid, action="sent", decision=shown[1]).content.decode()
+    html = decide(payer, paid, action="sent", decision=match[1]).content.decode()
     assert "1 decision is marked as sent" in html
     assert names(listed(payer, paid, show="paid")) == ["pid-b"]
     assert names(listed(payer, paid, show="send")) == ["pid-c"]
@@ -151,10 +151,10 @@ def test_a_rejection_is_confirmed_by_name(payer: Client, paid: Study, visit: Mak
     assert 'minlength="100"' in asked
     short = decide(payer, paid, **fields, reason=f"Too fast. {HOSTILE}", sure="1")
     assert short.status_code == 400
-    said = short.content.decode()
-    assert f"The reason has {10 + len(HOSTILE)} characters; Prolific requires at least 100." in said
-    assert "Too fast." in said
-    assert HOSTILE not in said
+    text = short.content.decode()
+    assert f"The reason has {10 + len(HOSTILE)} characters; Prolific requires at least 100." in text
+    assert "Too fast." in text
+    assert HOSTILE not in text
     assert not Decision.objects.exists()
     decide(payer, paid, **fields, reason=REASON, sure="1")
     decision = Decision.objects.get()
@@ -223,7 +223,7 @@ def test_a_message_is_sent_once_by_prolific(payer: Client, paid: Study, visit: M
         ):
             assert said in decide(payer, paid, **fields, text=text).content.decode()
             cache.clear()  # another process has none of this one's
-        assert [(one["recipient_id"], one["body"]) for one in platform.messages] == [("pid-a", "Hello")]
+        assert [(message["recipient_id"], message["body"]) for message in platform.messages] == [("pid-a", "Hello")]
 
 
 def test_several_get_a_message_each_once_and_the_page_says_who(
@@ -255,7 +255,7 @@ def test_several_get_a_message_each_once_and_the_page_says_who(
         assert sent.redirect_chain == [(page, 302)]
         assert not platform.messages
         run_job(job)
-        assert sorted(one["recipient_id"] for one in platform.messages) == ["pid-b", "pid-c"]
+        assert sorted(message["recipient_id"] for message in platform.messages) == ["pid-b", "pid-c"]
         decide(payer, paid, **fields, text="Hello")
         assert Job.objects.get(kind="pay_message") == job
     job.refresh_from_db()
@@ -285,9 +285,9 @@ def test_a_worker_that_is_killed_while_it_writes_does_not_write_again(
                 run_job(job)
         assert len(platform.messages) == 1
         run_job(job)
-        assert sorted(one["recipient_id"] for one in platform.messages) == ["pid-a", "pid-b"]
+        assert sorted(message["recipient_id"] for message in platform.messages) == ["pid-a", "pid-b"]
     job.refresh_from_db()
-    assert ["may have been sent" in one["error"] for one in job.result["people"]] == [True, False]
+    assert ["may have been sent" in person["error"] for person in job.result["people"]] == [True, False]
 
 
 def test_messages_are_offered_where_prolific_passes_them_on(payer: Client, paid: Study, visit: Make) -> None:
@@ -301,8 +301,8 @@ def test_messages_are_offered_where_prolific_passes_them_on(payer: Client, paid:
 
 def test_nobody_is_rejected_who_is_still_inside(payer: Client, paid: Study, visit: Make) -> None:
     key = visit("inside", "a")
-    said = decide(payer, paid, action="reject", visit=str(key), reason=REASON, sure="1").content.decode()
-    assert "A participant who is still active cannot be rejected." in said
+    text = decide(payer, paid, action="reject", visit=str(key), reason=REASON, sure="1").content.decode()
+    assert "A participant who is still active cannot be rejected." in text
     assert not Decision.objects.exists()
 
 
@@ -471,9 +471,9 @@ def test_mechanical_turk_gets_a_file(payer: Client, paid: Study, visit: Make) ->
     good, bad = visit("rated", "good", platform="mturk"), visit("rated", "bad", platform="mturk")
     visits_approve(study=paid, keys=[good, visit("rated", "elsewhere")])
     visit_reject(study=paid, key=bad, reason="=1+1,\n no work")
-    where = reverse("dashboard:study_pay_mturk", args=[paid.key])
-    assert where in listed(payer, paid)
-    assert payer.get(where)["Content-Disposition"] == 'attachment; filename="paid-mturk.csv"'
+    url = reverse("dashboard:study_pay_mturk", args=[paid.key])
+    assert url in listed(payer, paid)
+    assert payer.get(url)["Content-Disposition"] == 'attachment; filename="paid-mturk.csv"'
     rows = list(csv.DictReader(io.StringIO("".join(mturk_file(paid)))))
     assert rows == [
         {"HITId": "HIT1", "AssignmentId": "ses-good", "WorkerId": "pid-good", "Approve": "X", "Reject": ""},
@@ -516,11 +516,11 @@ def test_the_results_file_of_mechanical_turk_is_filled_in_by_assignment_or_paste
     ]
     assert [row["Answer.surveycode"] for row in rows] == [answer for _, answer in given]
     assert (filled.n_filled, filled.n_open, filled.n_unknown) == (3, 1, 1)
-    where = reverse("dashboard:study_pay_mturk", args=[paid.key])
+    url = reverse("dashboard:study_pay_mturk", args=[paid.key])
 
     def upload(content: bytes) -> Any:
         file = SimpleUploadedFile("results.csv", content, "text/csv")
-        return payer.post(where, {"file": file}, follow=True)
+        return payer.post(url, {"file": file}, follow=True)
 
     def sent(answer: Any) -> str:
         return b"".join(answer.streaming_content).decode()
@@ -545,12 +545,12 @@ def test_the_results_file_of_mechanical_turk_is_filled_in_by_assignment_or_paste
 
 
 def test_codes_of_prolific_come_as_json(staff: Client, paid: Study, settings: Any) -> None:
-    where = reverse("dashboard:study_pay_codes", args=[paid.key])
+    url = reverse("dashboard:study_pay_codes", args=[paid.key])
     with fake_prolific(PROLIFIC_STUDY) as platform:
         settings.CONFAB_PROLIFIC_URL, settings.CONFAB_PROLIFIC_TOKEN = platform.url, TOKEN
         platform.codes = [("C1", "COMPLETED"), ("C2", "OTHER")]
-        found = staff.post(where, {"prolific_study": PROLIFIC_STUDY}).json()
-        assert found == {"codes": {"code_rated": "C1"}, "others": [{"code": "C2", "kind": "OTHER"}]}
-        wrong = staff.post(where, {"prolific_study": "../users/me"})
-        assert wrong.status_code == 502
-        assert "not a Prolific id" in wrong.json()["error"]
+        body = staff.post(url, {"prolific_study": PROLIFIC_STUDY}).json()
+        assert body == {"codes": {"code_rated": "C1"}, "others": [{"code": "C2", "kind": "OTHER"}]}
+        response = staff.post(url, {"prolific_study": "../users/me"})
+        assert response.status_code == 502
+        assert "not a Prolific id" in response.json()["error"]

@@ -146,8 +146,8 @@ def test_wide_drawings_cut_no_name_of_24_letters() -> None:
         bots_figure(summary([name, "other"]), lambda bot, dimension: "/x"),
         spread_figure([spread], QUALITY, [float(value) for value in range(1, 8)]),
     ]
-    for found in figures:
-        assert f">{name}</text>" in found.wide, found.id
+    for figure in figures:
+        assert f">{name}</text>" in figure.wide, figure.id
 
 
 @pytest.mark.parametrize("n_bots", [3, 9, 16])
@@ -158,23 +158,23 @@ def test_every_difference_prints_its_number(n_bots: int) -> None:
         for i, a in enumerate(bots)
         for b in bots[i + 1 :]
     }
-    found = differences_figure(bots, pairs, {}, digits=2, title="Differences", method="", level=0.95)
+    result = differences_figure(bots, pairs, {}, digits=2, title="Differences", method="", level=0.95)
 
     def numbers(svg: str) -> list[str]:
-        found = ElementTree.fromstring(svg)
-        return [t.text or "" for t in found.iter() if "step-text" in t.attrib.get("class", "")]
+        result = ElementTree.fromstring(svg)
+        return [t.text or "" for t in result.iter() if "step-text" in t.attrib.get("class", "")]
 
-    assert sorted(numbers(found.wide)) == sorted(["−1.25", "1.25"] * (n_bots * (n_bots - 1) // 2))
-    in_narrow = [text for variant in found.narrow for text in numbers(variant.svg)]
-    assert sorted(in_narrow) == sorted(numbers(found.wide))
-    assert all('viewBox="0 0 298 ' in variant.svg for variant in found.narrow)
+    assert sorted(numbers(result.wide)) == sorted(["−1.25", "1.25"] * (n_bots * (n_bots - 1) // 2))
+    in_narrow = [text for variant in result.narrow for text in numbers(variant.svg)]
+    assert sorted(in_narrow) == sorted(numbers(result.wide))
+    assert all('viewBox="0 0 298 ' in variant.svg for variant in result.narrow)
 
 
 def test_answer_shares_add_up_in_the_drawing_as_in_the_table() -> None:
     info = BotInfo("b", "Bot", 1, False)
-    found = spread_figure([AnswerDistribution(info, [1, 1, 2], 2.25)], RatingDimension("q", "Q", 1, 3), [1, 2, 3])
-    assert [cell.text for cell in found.table.rows[0]] == ["Bot", "25 %", "25 %", "50 %", "2.25", "4"]
-    widths = [float(w) for w in re.findall(r'width="([\d.]+)%" y="3"', found.wide)]
+    result = spread_figure([AnswerDistribution(info, [1, 1, 2], 2.25)], RatingDimension("q", "Q", 1, 3), [1, 2, 3])
+    assert [cell.text for cell in result.table.rows[0]] == ["Bot", "25 %", "25 %", "50 %", "2.25", "4"]
+    widths = [float(w) for w in re.findall(r'width="([\d.]+)%" y="3"', result.wide)]
     assert sum(widths) == pytest.approx(100, abs=0.1)
     assert widths[2] / widths[0] == pytest.approx(2, rel=0.02)
 
@@ -265,7 +265,7 @@ def test_no_page_tells_one_thing_in_the_plural(staff: Client, bots: list[str], n
     make_rating(scripted)
     pages = [*addresses(study), *statistics_pages(study)]
     pages += [reverse("participant:entry", args=[study.key]), f"{addresses(study)[0]}?synthetic=1"]
-    wrong = {page: found for page in pages if (found := wrong_in(read(staff, page)))}
+    wrong = {page: result for page in pages if (result := wrong_in(read(staff, page)))}
     assert not wrong
 
 
@@ -354,8 +354,8 @@ def test_figures_of_the_same_measures_share_their_axes() -> None:
     alone = [axis_ticks(lines_figure(figure, x_title="exchange", **TEXTS).wide) for figure in (short, long[:1])]
     assert alone[0] != alone[1]
     shared = with_shared_axes(short, long)
-    found = [axis_ticks(lines_figure(figure[:1], x_title="exchange", **TEXTS).wide) for figure in shared]
-    assert found[0] == found[1] == alone[1]
+    results = [axis_ticks(lines_figure(figure[:1], x_title="exchange", **TEXTS).wide) for figure in shared]
+    assert results[0] == results[1] == alone[1]
 
 
 def test_predictions_of_one_page_have_one_range() -> None:
@@ -389,9 +389,9 @@ def number(label: str) -> float:
 def test_lines_stay_within_their_axes_and_stop_below_twenty(points: list[tuple[float, int]], half: float) -> None:
     mean, n = np.array([point[0] for point in points]), np.array([point[1] for point in points])
     group = LineGroup("all", Course(n=n, mean=mean, low=mean - half, high=mean + half))
-    found = lines_figure([LinePanel("Words", [group])], x_title="exchange", **TEXTS)
-    assert "at least 20 conversations" in found.marks
-    root = ElementTree.fromstring(found.wide)
+    result = lines_figure([LinePanel("Words", [group])], x_title="exchange", **TEXTS)
+    assert "at least 20 conversations" in result.marks
+    root = ElementTree.fromstring(result.wide)
     ends = [end for part in root.iter() if "grid" in part.get("class", "") for end in (part.get("y1"),)]
     marks = [part for part in root.iter() if part.get("class") == "line-point line-1" and part.get("cx")]
     n_drawn = int((n >= 20).sum())
@@ -407,8 +407,8 @@ def test_lines_stay_within_their_axes_and_stop_below_twenty(points: list[tuple[f
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.floats(-1e4, 1e4), st.floats(1, 5)), min_size=1, max_size=30))
 def test_replies_are_drawn_within_their_axes(points: list[tuple[float, float]]) -> None:
-    found = items_figure(points, x="score", y="people", **TEXTS)
-    for svg, width in ((found.wide, 620), (found.narrow[0].svg, 298)):
+    result = items_figure(points, x="score", y="people", **TEXTS)
+    for svg, width in ((result.wide, 620), (result.narrow[0].svg, 298)):
         dots = [part for part in ElementTree.fromstring(svg).iter() if part.get("class") == "item-point"]
         assert len(dots) == len(points)
         assert all(46 <= float(dot.get("cx", "")) <= width - 12 for dot in dots)
@@ -438,8 +438,8 @@ def test_bots_stand_at_their_means(
         )
         for i, (mean, (_share, half)) in enumerate(zip(means, shares, strict=True))
     ]
-    found = bots_figure(StudySummary([dimension], bots, 0), lambda bot, dimension: "", is_whole=is_whole)
-    for svg in drawings(found):
+    result = bots_figure(StudySummary([dimension], bots, 0), lambda bot, dimension: "", is_whole=is_whole)
+    for svg in drawings(result):
         root = ElementTree.fromstring(svg)
         labels = [part for part in root.iter() if part.get("class") == "tick middle"]
         ticks = [(float(part.get("x", "").rstrip("%")), number(part.text or "")) for part in labels]

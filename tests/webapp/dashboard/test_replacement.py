@@ -117,7 +117,7 @@ def test_every_reader_is_told_the_same(staff: Client, study: Study, tmp_path: Pa
     assert result.sentence in shown
     for card in page.context["candidates"]:
         assert card.title in by_title
-        assert [one.question for one in card.questions] == [
+        assert [question.question for question in card.questions] == [
             "Ranks bots as people do",
             "Same values as people",
             "Saves ratings",
@@ -135,7 +135,7 @@ def test_every_reader_is_told_the_same(staff: Client, study: Study, tmp_path: Pa
 
 def test_numbers_lead_to_the_chats_behind_them(staff: Client, study: Study) -> None:
     page = staff.get(address(study.key))
-    table = next(named for named in page.context["verdict"].tables if named.id == "replacement-bots")
+    table = next(table for table in page.context["verdict"].tables if table.id == "replacement-bots")
     bot = next(cell for cell in table.table.rows[0] if cell.href)
     assert staff.get(bot.href).status_code == 200
     assert f"bot:{bot.text}" in bot.href

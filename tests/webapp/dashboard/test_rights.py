@@ -95,25 +95,25 @@ def test_every_address_asks_for_its_rights(browsers: Callable[[Collection[Right]
 
 @pytest.fixture
 def study() -> Study:
-    found = make_study("s")
-    person = make_conversation(found, n_exchanges=3, platform="prolific", external_id="PID-SECRET")
+    result = make_study("s")
+    person = make_conversation(result, n_exchanges=3, platform="prolific", external_id="PID-SECRET")
     make_rating(person)
-    return found
+    return result
 
 
 @pytest.mark.parametrize("right", Right)
 def test_a_file_with_private_data_needs_the_right_to_it(study: Study, right: Right) -> None:
-    where = reverse("dashboard:study_export", args=["s"])
+    url = reverse("dashboard:study_export", args=["s"])
     rights = {Right.READ, right}
     client = browser(*sorted(rights))
-    page = client.get(where, follow=True).content.decode()
+    page = client.get(url, follow=True).content.decode()
     assert ('name="include_private"' in page) == (right == Right.PRIVATE)
     for exporter in exporter_list():
         table, own = exporter.name, {getattr(exporter, "right", Right.READ)}
-        plain = client.get(where, {"what": table, "format": "csv"})
+        plain = client.get(url, {"what": table, "format": "csv"})
         assert plain.status_code == (200 if own <= rights else 403), table
         assert (f'value="{table}"' in page) == (own <= rights), table
-        private = client.get(where, {"what": table, "format": "csv", "include_private": "on"})
+        private = client.get(url, {"what": table, "format": "csv", "include_private": "on"})
         own |= {Right.PRIVATE} | ({Right.PAY} if hasattr(exporter, "has_codes") else set())
         assert private.status_code == (200 if own <= rights else 403), table
 
@@ -126,9 +126,9 @@ def test_what_nobody_may_press_is_not_shown(study: Study) -> None:
         ("bot", ["eliza"], "data-try-form"),
         ("studies", [], "/dashboard/imports/"),
     ]:
-        where = reverse(f"dashboard:{name}", args=args)
-        assert text not in reader.get(where).content.decode(), name
-        assert text in runner.get(where + "?new=1").content.decode() or name == "runs", name
+        url = reverse(f"dashboard:{name}", args=args)
+        assert text not in reader.get(url).content.decode(), name
+        assert text in runner.get(url + "?new=1").content.decode() or name == "runs", name
 
 
 LISTS = {
@@ -158,24 +158,24 @@ def test_every_record_of_ours_is_in_the_matrix() -> None:
 @pytest.mark.parametrize("name", LISTS)
 def test_records_are_seen_added_and_deleted_by_right(name: str, study: Study) -> None:
     for right in Right:
-        where = reverse(f"admin:{name}_changelist")
-        assert browser(right).get(where).status_code == (200 if LISTS[name] | {Right.READ} <= {right} else 403), right
+        url = reverse(f"admin:{name}_changelist")
+        assert browser(right).get(url).status_code == (200 if LISTS[name] | {Right.READ} <= {right} else 403), right
         with_read = signed_in(right, Right.READ, username=f"{right}-with-read")
-        assert with_read.get(where).status_code == (200 if LISTS[name] <= {right, Right.READ} else 403), right
+        assert with_read.get(url).status_code == (200 if LISTS[name] <= {right, Right.READ} else 403), right
     reader = browser(*sorted(LISTS[name] | {Right.READ, Right.PRIVATE}))
     add = reader.get(reverse(f"admin:{name}_add"))
     assert add.status_code == 403
-    listed = reader.get(where).content.decode()
+    listed = reader.get(url).content.decode()
     assert "delete_selected" not in listed
 
 
 def test_ids_of_people_are_not_found_by_those_who_may_not_see_them(study: Study) -> None:
     for name in ("conversations_conversation", "ratings_rating"):
-        where = reverse(f"admin:{name}_changelist")
+        url = reverse(f"admin:{name}_changelist")
         seen = {}
         for rights in ([Right.READ], [Right.READ, Right.PRIVATE]):
             client = signed_in(*rights, username=f"{name}{len(rights)}")
-            seen[len(rights)] = client.get(where, {"q": "PID-SECRET"}).context["cl"].result_count
+            seen[len(rights)] = client.get(url, {"q": "PID-SECRET"}).context["cl"].result_count
         assert seen == {1: 0, 2: 1}
 
 

@@ -68,20 +68,20 @@ def staff(client: Client) -> Client:
 def test_a_mean_has_its_interval_over_conversations() -> None:
     run, other = played("eliza", "parrot"), played("eliza", seed=8)
     values_set(run, "eliza", "words_bot", [3.0, 5.0, 6.0, 8.0])
-    found = runs_compared(RunComparisonParams(columns=["words_bot"]))
-    assert [(side.bot_id, side.run.pk, side.n) for side in found.sides] == [
+    result = runs_compared(RunComparisonParams(columns=["words_bot"]))
+    assert [(side.bot_id, side.run.pk, side.n) for side in result.sides] == [
         ("eliza", other.pk, 4),
         ("eliza", run.pk, 4),
         ("parrot", run.pk, 4),
     ]
-    mean = found.sides[1].means[0].interval
+    mean = result.sides[1].means[0].interval
     # Words are never below 0, and these are not skewed: (mean − mu)² = t² v mu / mean at both ends.
     reach = (stats.t.ppf(0.975, 3) * stats.sem([3.0, 5.0, 6.0, 8.0])) ** 2 / 5.5
     low, high = sorted(np.roots([1, -(2 * 5.5 + reach), 5.5**2]))
     assert (mean.mean, mean.n) == (5.5, 4)
     assert (mean.low, mean.high) == pytest.approx((low, high))
-    assert found.differ == ["seed"]
-    assert (found.versions_differ, found.wrong) == ([], [])
+    assert result.differ == ["seed"]
+    assert (result.versions_differ, result.wrong) == ([], [])
 
 
 def test_what_is_undefined_has_its_reason_and_partial_means_say_of_how_many(staff: Client) -> None:
@@ -98,37 +98,37 @@ def test_what_is_undefined_has_its_reason_and_partial_means_say_of_how_many(staf
     empty = rows[f"Self-play {bare.pk}"][2]
     assert (empty.text, empty.reason) == ("–", "not computed for this run with the current version of the metric")
     Conversation.objects.filter(selfplay__run=bare).update(state=Conversation.State.FAILED)
-    found = runs_compared(RunComparisonParams(columns=["words_bot"]))
-    assert found.sides[0].means[0].interval.reason.code == "not_played"
+    result = runs_compared(RunComparisonParams(columns=["words_bot"]))
+    assert result.sides[0].means[0].interval.reason.code == "not_played"
 
 
 def test_results_of_an_earlier_version_do_not_count() -> None:
     run = played("eliza")
     MetricVersion.objects.filter(name="words").update(key="earlier")
-    found = runs_compared(RunComparisonParams(columns=["words_bot", "question_bot"]))
-    words, question = (one.interval for one in found.sides[0].means)
+    result = runs_compared(RunComparisonParams(columns=["words_bot", "question_bot"]))
+    words, question = (mean.interval for mean in result.sides[0].means)
     assert (words.mean, words.reason.code) == (None, "not_computed")
     assert question.mean is not None
-    assert "words_bot" not in [one.name for one in found.every_measure]
-    assert run.pk == found.runs[0].pk
+    assert "words_bot" not in [one.name for one in result.every_measure]
+    assert run.pk == result.runs[0].pk
 
 
 def test_what_two_bots_said_to_each_other_is_left_out(staff: Client) -> None:
     run = played("eliza", "parrot", pairs="all", n_conversations=2)
-    found = runs_compared(RunComparisonParams())
-    assert [(side.bot_id, side.n) for side in found.sides] == [("eliza", 2), ("parrot", 2)]
-    assert all(one.n_measured == 2 for side in found.sides for one in side.means)
+    result = runs_compared(RunComparisonParams())
+    assert [(side.bot_id, side.n) for side in result.sides] == [("eliza", 2), ("parrot", 2)]
+    assert all(mean.n_measured == 2 for side in result.sides for mean in side.means)
     assertContains(staff.get(address()), "Conversations between two different bots are excluded.")
     assertContains(staff.get(address()), "Only one run is selected.")
-    assert found.runs == [run]
+    assert result.runs == [run]
 
 
 def test_runs_that_hold_the_same_conversations_are_named(staff: Client) -> None:
     first = played("eliza", "parrot")
     played("eliza", n_conversations=2)
-    found = runs_compared(RunComparisonParams())
+    result = runs_compared(RunComparisonParams())
     assert first.plan["deterministic"]["eliza"]
-    assert (found.repeated, found.differ) == (["eliza"], ["conversations"])
+    assert (result.repeated, result.differ) == (["eliza"], ["conversations"])
     page = staff.get(address())
     assert "eliza: deterministic, and two runs share seed" in text_of(page.content.decode())
     run = SelfPlayRun.objects.get(pk=first.pk)
@@ -146,8 +146,8 @@ def test_the_page_says_what_differs_leads_to_runs_and_keeps_what_is_chosen(staff
     page = staff.get(address(query))
     html = page.content.decode()
     assert f'href="{reverse("dashboard:run", args=[older.pk])}"' in html
-    where = reverse("dashboard:run_conversations", args=[older.pk])
-    assert f'href="{where}?bot=eliza&amp;first=eliza"' in html
+    url = reverse("dashboard:run_conversations", args=[older.pk])
+    assert f'href="{url}?bot=eliza&amp;first=eliza"' in html
     assert "Long &lt;b&gt;one&lt;/b&gt;" in html
     table, settings_table = page.context["table"], page.context["settings_table"]
     assert [cells[0].text for cells in table.table.rows] == ["eliza", "eliza"]
@@ -212,17 +212,17 @@ def test_what_is_not_there_is_said_by_page_and_call_alike(staff: Client) -> None
 
 def test_the_call_gives_the_numbers_of_the_page(staff: Client) -> None:
     runs = [played("eliza", "parrot"), played("eliza", seed=8)]
-    asked = ",".join(str(run.pk) for run in runs)
-    found = Program(Right.READ).get("runs/compare", runs=asked, columns="words_bot").json()
+    text = ",".join(str(run.pk) for run in runs)
+    body = Program(Right.READ).get("runs/compare", runs=text, columns="words_bot").json()
     page = staff.get(address(f"?run={runs[0].pk}&run={runs[1].pk}&column=words_bot")).context["found"]
-    assert found["level"] == 0.95
-    assert [one["id"] for one in found["runs"]] == [run.pk for run in page.runs]
-    assert found["runs"][0]["settings"] == {
+    assert body["level"] == 0.95
+    assert [run["id"] for run in body["runs"]] == [run.pk for run in page.runs]
+    assert body["runs"][0]["settings"] == {
         "seed": 8, "conversations": 4, "turns": 4, "pairs": "self", "openers": [], "study": "",
     }  # fmt: skip
-    assert [one["name"] for one in found["columns"]] == ["words_bot"]
-    assert (found["differ"], found["versions_differ"], found["repeated"]) == (["seed"], [], [])
-    for told, side in zip(found["sides"], page.sides, strict=True):
+    assert [column["name"] for column in body["columns"]] == ["words_bot"]
+    assert (body["differ"], body["versions_differ"], body["repeated"]) == (["seed"], [], [])
+    for told, side in zip(body["sides"], page.sides, strict=True):
         mean = side.means[0].interval
         assert (told["bot"], told["run"], told["n"]) == (side.bot_id, side.run.pk, side.n)
         assert told["version"] == side.run.plan["identities"][side.bot_id]["key"]

@@ -180,7 +180,7 @@ def test_a_report_is_seen_on_the_page_in_the_reader_and_among_the_needs(staff: C
     assert "&lt;i&gt;odd&lt;/i&gt;" in page
     assert "I am GPT-4." in page  # staff read what was withheld
     assert f"/dashboard/conversations/{chat.pk}/?turn=1" in page
-    assert any("reported by participants" in one.rest for one in action_items())
+    assert any("reported by participants" in action_item.rest for action_item in action_items())
     reader = staff.get(f"/dashboard/conversations/{chat.pk}/", follow=True).content.decode()
     assert "Reported: Something else. “&lt;i&gt;odd&lt;/i&gt;”" in reader
     assert "Names its model: It says so. “GPT-4”" in reader
@@ -192,7 +192,7 @@ def test_a_report_is_seen_on_the_page_in_the_reader_and_among_the_needs(staff: C
     assert back["Location"] == f"{people}{chat.participant_id}/"
     report.refresh_from_db()
     assert report.seen_by
-    assert not any("reported by participants" in one.rest for one in action_items())
+    assert not any("reported by participants" in action_item.rest for action_item in action_items())
     assert "Mark all as seen" not in staff.get(people).content.decode()
 
 
@@ -222,8 +222,8 @@ def test_bots_show_how_often_they_name_their_model(staff: Client) -> None:
     chat = reported(make_study("s", bots=["eliza"]), n=2)
     turn = Turn.objects.filter(conversation=chat, index=1)
     marks_store(list(turn), [[FilterLabel("names_model", {}, "It says so.", ("ELIZA",))]])
-    found = marks_of_bots(["eliza", "parrot"])
-    assert {(key, one.marked, one.replies) for key, one in found.items()} == {("eliza", 1, 2)}
+    result = marks_of_bots(["eliza", "parrot"])
+    assert {(key, one.marked, one.replies) for key, one in result.items()} == {("eliza", 1, 2)}
     for address in ("/dashboard/bots/", "/dashboard/bots/eliza/"):
         assert "1 of 2 replies name the model" in flat(staff.get(address).content.decode())
     [row] = exporter_get("reply_marks").rows(chat.study, ExportOptions())
@@ -279,7 +279,7 @@ def test_where_jobs_wait_for_minutes_it_is_not_said_that_nothing_is_wrong() -> N
     text = client.get("/dashboard/settings/system/").content.decode()
     assert "Analyses: 1 waits, the oldest for 4 min." in text
     assert "No problem found" not in text
-    assert [one.rest for one in action_items()] == ["Analyses: 1 waits, the oldest for 4 min."]
+    assert [action_item.rest for action_item in action_items()] == ["Analyses: 1 waits, the oldest for 4 min."]
 
 
 def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
@@ -306,13 +306,13 @@ def test_processes_queues_and_what_is_wrong_stand_there(settings: Any) -> None:
         assert "1 job is waiting, and no worker has made progress" in text
         assert "No bot host is reporting" in text
         assert "No problem found" not in text
-    leads = [one.lead for one in action_items()]
+    leads = [action_item.lead for action_item in action_items()]
     assert leads == [f"Bot host on {gone.host} is silent.", f"Web on {web.host} hangs.", "The queue analysis is stuck."]
 
 
 def test_retention_says_what_is_erased_when() -> None:
-    made = make_study("kept", ids_kept_days=10, texts_kept_days=1)
-    Study.objects.filter(pk=made.pk).update(ended_at=datetime(2026, 3, 1, tzinfo=UTC))
+    study = make_study("kept", ids_kept_days=10, texts_kept_days=1)
+    Study.objects.filter(pk=study.pk).update(ended_at=datetime(2026, 3, 1, tzinfo=UTC))
     make_study("open", ids_kept_days=1)
     answer = browser(Right.READ).get("/dashboard/settings/retention/")
     assert answer.status_code == 200

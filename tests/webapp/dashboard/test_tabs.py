@@ -40,8 +40,8 @@ def test_an_imported_study_hides_pages_about_people_who_come(staff: Client) -> N
     records_store(study=study, records=conversations_sample())
     make_participant(study, platform="import")
     page = BeautifulSoup(staff.get(_address(study, "study_conversations")).content, "html.parser")
-    shown = {link.get_text(strip=True) for link in page.select("nav.tabs a")}
-    assert shown == {"Overview", "Conversations", "Results", "Report"}
+    texts = {link.get_text(strip=True) for link in page.select("nav.tabs a")}
+    assert texts == {"Overview", "Conversations", "Results", "Report"}
     assert staff.get(_address(study, "study_people"))["Location"] == _address(study, "study")
 
 

@@ -89,7 +89,7 @@ def test_every_page_of_a_thin_study_is_there_and_tells_numbers(staff: Client, tm
         pages += part_pages(study)
     else:
         pages += statistics_pages(study)
-    wrong = {page: found for page in pages if (found := no_numbers(read(staff, page)))}
+    wrong = {page: result for page in pages if (result := no_numbers(read(staff, page)))}
     assert not wrong
     for table in ("ratings", "metrics", "participants"):
         out = tmp_path / "out.csv"

@@ -78,9 +78,9 @@ def test_versions_say_what_each_changed(browser: Client, django_assert_max_num_q
     make_participant(study)
     text = study.values.texts.consent_text.replace("First", "<b>Other</b>")
     study_edit(study=study, consent_text=text)
-    where = reverse("dashboard:study_versions", args=["s"])
+    url = reverse("dashboard:study_versions", args=["s"])
     with django_assert_max_num_queries(30):
-        page = browser.get(where).content.decode()
+        page = browser.get(url).content.decode()
     assert "<b>Other</b>" not in page
     assert "&lt;b&gt;Other&lt;/b&gt; line." in page
     said = re.sub(r"\s+", " ", unescape(page))

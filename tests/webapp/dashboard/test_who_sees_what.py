@@ -102,14 +102,14 @@ def _seen(study: Study, rights: frozenset[Right], places: Collection[str] | None
     client.force_login(user)
     token = token_make(user=user, name="t", rights=[*rights])[1]
     program = Client(headers={"Authorization": f"Bearer {token}"})
-    found: dict[str, set[str]] = defaultdict(set)
+    result: dict[str, set[str]] = defaultdict(set)
     for place, ask in chain(_pages(client, study), _records(client), _files(client, study), _calls(program, study)):
         if places is None or place in places:
             response = ask()
             assert response.status_code < 500
             whole = _text_of(response)
-            found[place] |= {text for text in (PID, VISIT_ID, CODE_SHOWN, CODE_OF_STUDY) if text in whole}
-    return found
+            result[place] |= {text for text in (PID, VISIT_ID, CODE_SHOWN, CODE_OF_STUDY) if text in whole}
+    return result
 
 
 def _text_of(response: Any) -> str:
@@ -149,8 +149,8 @@ def _pages(client: Client, study: Study) -> Iterator[tuple[str, Request]]:
         names = pattern.pattern.converters
         for step in steps if "step" in names else ("",):
             path = {name: step if name == "step" else values[name] for name in names}
-            where = reverse(f"dashboard:{pattern.name}", kwargs=path)
-            yield f"page {pattern.name}{f' {step}' if step else ''}", partial(client.get, where)
+            url = reverse(f"dashboard:{pattern.name}", kwargs=path)
+            yield f"page {pattern.name}{f' {step}' if step else ''}", partial(client.get, url)
     pay = client.get(reverse("dashboard:study_people", args=[study.key])).content.decode()
     decide = reverse("dashboard:study_pay_decide", args=[study.key])
     for link in re.findall(rf'href="([^"]*{chat.participant_id}[^"]*)"', pay):
@@ -187,19 +187,19 @@ def _records(client: Client) -> Iterator[tuple[str, Request]]:
         yield f"record {name}", partial(client.get, reverse(f"admin:{name}_changelist"))
         for one in model._default_manager.all()[:2]:
             for action in ("change", "history", "delete"):
-                where = reverse(f"admin:{name}_{action}", args=[one.pk])
-                yield f"record {name} {action}", partial(client.get, where)
+                url = reverse(f"admin:{name}_{action}", args=[one.pk])
+                yield f"record {name} {action}", partial(client.get, url)
 
 
 def _files(client: Client, study: Study) -> Iterator[tuple[str, Request]]:
     for private in ({}, {"include_private": "on"}):
         suffix = " with private" if private else ""
-        where = reverse("dashboard:study_export", args=[study.key])
+        url = reverse("dashboard:study_export", args=[study.key])
         for exporter in exporter_list():
             asked = {"what": exporter.name, "format": "csv", "include_failed": "on", **private}
-            yield f"table {exporter.name}{suffix}", partial(client.get, where, asked)
-        where = reverse("dashboard:study_package", args=[study.key])
-        yield f"package{suffix}", partial(client.post, where, {"include_failed": "on", **private})
+            yield f"table {exporter.name}{suffix}", partial(client.get, url, asked)
+        url = reverse("dashboard:study_package", args=[study.key])
+        yield f"package{suffix}", partial(client.post, url, {"include_failed": "on", **private})
 
 
 def _calls(client: Client, study: Study) -> Iterator[tuple[str, Request]]:
@@ -223,16 +223,16 @@ def _calls(client: Client, study: Study) -> Iterator[tuple[str, Request]]:
 
 def test_a_study_and_its_rubric_are_read_and_not_changed(chief: Client) -> None:
     study = make_study("s", consent_text="<b>Mine</b>", code_rated="SECRET1", link_rated="https://x.org/SECRET2")
-    where = reverse("admin:studies_study_change", args=[study.pk])
+    url = reverse("admin:studies_study_change", args=[study.pk])
     for client in (chief, signed_in(Right.READ)):
-        page = client.get(where)
+        page = client.get(url)
         html = page.content.decode()
         assert page.status_code == 200
         assert "&lt;b&gt;Mine&lt;/b&gt;" in html
         assert "SECRET" not in html
         assert "<textarea" not in html
         assert reverse("dashboard:study_build", args=["s"]) in html
-        assert client.post(where, {"name": "x"}).status_code == 403
+        assert client.post(url, {"name": "x"}).status_code == 403
         assert client.get(reverse("admin:studies_study_add")).status_code == 403
         assert client.get(reverse("admin:studies_study_delete", args=[study.pk])).status_code == 403
         rubric = reverse("admin:studies_rubric_change", args=[study.rubric_id])

@@ -88,9 +88,9 @@ def test_items_are_settled_by_the_contexts_that_both_answered() -> None:
     order, *_others = room(study).orders
     assert (order.key, order.n_told_apart) == ("quality", 1)
     assert order.sentences[0].rest == "are clearly different; a is better."
-    found = OrderState.objects.get().found
+    result = OrderState.objects.get().found
     # Each item has four ratings and each person rates three items: at least 6 * 4 / 3 people rated each bot.
-    assert found["unit"] == "things", "six contexts are fewer than a bot's raters"
+    assert result["unit"] == "things", "six contexts are fewer than a bot's raters"
     # Other pages count by the same test.
     assert compare(study_ratings(study)).n_told_apart == 1
 
@@ -99,7 +99,7 @@ def test_somebody_who_failed_a_check_has_not_left() -> None:
     study = make_study("s")
     conversation = at(make_conversation(study), "chat")
     task_end(task=conversation.task, outcome=Outcome.FAILED_CHECK)
-    stages = {one.name: one for one in room(study).people.stages}
+    stages = {stage.name: stage for stage in room(study).people.stages}
     assert (stages["chat"].ended, stages["chat"].n_left, stages["chat"].share) == (1, 0, None)
 
 

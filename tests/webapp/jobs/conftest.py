@@ -63,10 +63,10 @@ def rated_study(tmp_path: Path) -> Callable[..., Study]:
                 for n in range(n_each):
                     turns = []
                     for _ in range(4):
-                        said = " ".join(rng.choices(WORDS, k=rng.randint(3, 9)))
+                        text = " ".join(rng.choices(WORDS, k=rng.randint(3, 9)))
                         asks = "?" if rng.random() < bot / n_bots else "."
                         reply = " ".join(rng.choices(WORDS, k=rng.randint(2, 8))) + asks
-                        turns += [{"speaker": "human", "text": said}, {"speaker": "bot", "text": reply}]
+                        turns += [{"speaker": "human", "text": text}, {"speaker": "bot", "text": reply}]
                     rating = {name: 1 + bot + rng.choice([0, 0, 1]) for name in dimensions}
                     record = {"dialogue_id": f"{bot}-{n}", "bot": f"bot{bot}", "turns": turns}
                     record["ratings"] = [{"rater": f"w{n}", **rating}]

@@ -29,18 +29,18 @@ def told(monkeypatch: pytest.MonkeyPatch, settings: Any) -> list[tuple[dict[str,
     settings.CONFAB_ALERT_SECRET = "s3cret"
     settings.CONFAB_ALERT_EMAILS = ["lab@example.org"]
     settings.CONFAB_PUBLIC_URL = "https://confab.example.org"
-    found: list[tuple[dict[str, Any], Any]] = []
+    results: list[tuple[dict[str, Any], Any]] = []
 
     def post(address: str, *, content: bytes, headers: dict[str, str], timeout: float) -> Any:
         assert address == settings.CONFAB_ALERT_WEBHOOK
         assert timeout <= 10
         expected = signature(content, headers["X-Confab-Timestamp"], "s3cret")
         assert headers["X-Confab-Signature"] == expected
-        found.append((json.loads(content), headers))
+        results.append((json.loads(content), headers))
         return httpx.Response(204)
 
     monkeypatch.setattr(alerts.httpx, "post", post)
-    return found
+    return results
 
 
 def set_aside() -> None:
@@ -102,9 +102,9 @@ def test_a_mail_server_that_does_not_answer_is_named(settings: Any) -> None:
     settings.EMAIL_HOST, settings.EMAIL_PORT = "127.0.0.1", free_port()
     set_aside()
     run_job(Job.objects.get(kind="alert"))
-    said = Alert.objects.get().error
-    assert f"the mail server 127.0.0.1:{settings.EMAIL_PORT}" in said
-    assert "refused" in said
+    error = Alert.objects.get().error
+    assert f"the mail server 127.0.0.1:{settings.EMAIL_PORT}" in error
+    assert "refused" in error
 
 
 def test_one_worker_sends_and_a_killed_one_is_made_up_for(told: list[Any]) -> None:

@@ -21,11 +21,11 @@ def run(*args: str) -> Any:
 
 
 def test_list_bots_remote_lists_the_catalogue_and_shows_an_entry() -> None:
-    found = {entry["id"]: entry for entry in run("list_bots", "--remote")}
-    assert found["dialogpt-small"]["licence"] == "MIT"
-    assert found["dialogpt-small"]["added"] is False
-    assert found["dialogpt-small"]["entry"]["params"]["allow_download"] is True
-    assert "eliza" not in found
+    results = {entry["id"]: entry for entry in run("list_bots", "--remote")}
+    assert results["dialogpt-small"]["licence"] == "MIT"
+    assert results["dialogpt-small"]["added"] is False
+    assert results["dialogpt-small"]["entry"]["params"]["allow_download"] is True
+    assert "eliza" not in results
     assert [entry["id"] for entry in run("list_bots", "--remote", "persona-gpt")] == ["persona-gpt"]
     for arguments, told in ((["--remote"], "MB to download"), (["--remote", "persona-gpt"], "- id: persona-gpt")):
         out = StringIO()
@@ -37,8 +37,8 @@ def test_list_bots_remote_lists_the_catalogue_and_shows_an_entry() -> None:
 
 def test_chat_gives_one_reply_per_message(fake_bot: Any) -> None:
     bot: FakeStepBot = fake_bot("fake", replies=["first", "second"])
-    found = run("chat", "fake", "--message", "a", "--message", "b", "--seed", "4")
-    assert found == {
+    result = run("chat", "fake", "--message", "a", "--message", "b", "--seed", "4")
+    assert result == {
         "bot": "fake",
         "turns": [
             {"speaker": "human", "text": "a"},
@@ -81,18 +81,18 @@ def test_chat_says_why_it_cannot(fake_bot: Any) -> None:
 
 
 def test_selfplay_inline_and_gone_on_with() -> None:
-    found = run(
+    result = run(
         "selfplay", "--bots", "eliza, parrot", "--conversations", "3", "--turns", "4", "--seed", "2",
         "--inline",
     )  # fmt: skip
-    number = found["run"]
-    assert found["bots"] == {"eliza": {"conversations": 3, "turns": 12}, "parrot": {"conversations": 3, "turns": 12}}
-    assert run("selfplay", "--run", str(number), "--inline") == found
+    number = result["run"]
+    assert result["bots"] == {"eliza": {"conversations": 3, "turns": 12}, "parrot": {"conversations": 3, "turns": 12}}
+    assert run("selfplay", "--run", str(number), "--inline") == result
     job = SelfPlayRun.objects.get(pk=number)
     job.conversations.filter(bot_id="parrot").delete()
     SelfPlayRun.objects.update(state="running")
     job_cancel(job=job)
-    assert run("selfplay", "--run", str(number), "--inline") == found
+    assert run("selfplay", "--run", str(number), "--inline") == result
 
 
 @pytest.mark.parametrize(

@@ -55,11 +55,11 @@ def test_ratings_and_self_play_are_those_of_the_condition(study: Study) -> None:
     everything = fit("--study", "k", "--run", str(run.pk))
     within = fit("--study", "k", "--run", str(run.pk), *TRIP)
     assert (everything["n_conversations"], within["n_conversations"]) == (48, 24)
-    for bot, found in within["bots"].items():
+    for bot, result in within["bots"].items():
         mine = Rating.objects.filter(conversation__bot__bot_id=bot, conversation__condition__scenario="trip")
         expected = [rating.answers["quality"] for rating in mine]
-        assert found["n"] == len(expected)
-        assert found["human_mean"] == (pytest.approx(np.mean(expected)) if expected else None)
+        assert result["n"] == len(expected)
+        assert result["human_mean"] == (pytest.approx(np.mean(expected)) if expected else None)
     assert within["bots"]["eliza"]["predicted_selfplay"] is not None
     assert within["bots"]["eliza"] != everything["bots"]["eliza"]
     first, second = HybridFit.objects.order_by("pk")
@@ -70,7 +70,7 @@ def test_ratings_and_self_play_are_those_of_the_condition(study: Study) -> None:
     mixed = {"code": "several_conditions", "n_conditions": 2}
     assert within["cautions"][-2:] == [{"code": "within_condition", "levels": "scenario=trip"}, mixed]
     alone = fit("--study", "k", *TRIP, "--condition", "told=all")
-    assert "several_conditions" not in {one["code"] for one in alone["cautions"]}
+    assert "several_conditions" not in {caution["code"] for caution in alone["cautions"]}
     assert alone["n_conversations"] == 12
     assert fit_leading(study) == fits_newest(study)[0] == first
 
@@ -101,8 +101,8 @@ def test_what_has_not_the_condition_is_refused(study: Study) -> None:
         fit("--study", "k", "--run", str(run.pk), *TRIP)
     assert not HybridFit.objects.exists()
     run = played(make_study("p", bots=["eliza"], factors=FACTORS), n=1)
-    found = fit("--study", "k", "--run", str(run.pk), "--condition", "scenario=refund")
-    assert found["bots"]["bot3"]["reasons"] == [{"code": "no_selfplay_features"}]
+    result = fit("--study", "k", "--run", str(run.pk), "--condition", "scenario=refund")
+    assert result["bots"]["bot3"]["reasons"] == [{"code": "no_selfplay_features"}]
     Conversation.objects.filter(bot__bot_id__in=["bot0", "bot1"]).update(condition={"scenario": "refund"})
     with pytest.raises(CommandError, match="leave-bot-out needs at least"):
         fit("--study", "k", *TRIP)
@@ -112,9 +112,9 @@ def test_a_page_and_a_program_fit_within_a_condition(study: Study) -> None:
     sent = {"targets": ["quality"], "preset": "paper", "features": FEATURES.split(","), "condition": ["scenario=trip"]}
     answer = Program(Right.READ, Right.RUN).post("studies/k/fits", sent)
     assert answer.status_code == 202, answer.content
-    made = HybridFit.objects.get()
-    assert made.request["condition"] == {"scenario": "trip"}
-    run_job(made)
+    result = HybridFit.objects.get()
+    assert result.request["condition"] == {"scenario": "trip"}
+    run_job(result)
     client, address = signed_in(Right.READ, Right.RUN), reverse("dashboard:study_prediction", args=["k"])
     page = client.get(address)
     assert page.status_code == 200

@@ -46,9 +46,9 @@ def fit(*args: str) -> dict[str, Any]:
 def test_the_command_gives_what_the_library_gives(rated_study: Callable[..., Study]) -> None:
     study = rated_study("k")
     compute(study=study)
-    found = fit("--study", "k")
-    assert set(KEYS) <= set(found)
-    assert (found["n_conversations"], found["n_bots"], found["target"]) == (48, 4, "quality")
+    results = fit("--study", "k")
+    assert set(KEYS) <= set(results)
+    assert (results["n_conversations"], results["n_bots"], results["target"]) == (48, 4, "quality")
     # The same table, made here by hand.
     rows = []
     for rating in Rating.objects.filter(conversation__study=study).select_related("conversation__bot"):
@@ -66,12 +66,12 @@ def test_the_command_gives_what_the_library_gives(rated_study: Callable[..., Stu
         )
     expected = fit_hybrid(pd.DataFrame(rows), features=FEATURES.split(",")).to_json()
     for bot, mine in expected["bots"].items():
-        assert found["bots"][bot]["predicted"] == pytest.approx(mine["predicted"])
-        assert found["bots"][bot]["human_mean"] == pytest.approx(mine["human_mean"])
+        assert results["bots"][bot]["predicted"] == pytest.approx(mine["predicted"])
+        assert results["bots"][bot]["human_mean"] == pytest.approx(mine["human_mean"])
     for level in ("conversation_level", "bot_level"):
-        assert found[level]["pearson"]["r"] == pytest.approx(expected[level]["pearson"]["r"])
+        assert results[level]["pearson"]["r"] == pytest.approx(expected[level]["pearson"]["r"])
     stored = HybridFit.objects.get()
-    assert stored.result == found
+    assert stored.result == results
     assert stored.state == "done"
     assert set(stored.identities) == {"metrics", "bots", "hybrid"}
     assert set(stored.identities["metrics"]) == {"question", "words"}
@@ -80,7 +80,7 @@ def test_the_command_gives_what_the_library_gives(rated_study: Callable[..., Stu
         np.mean(
             [p for b, p in zip(stored.predictions["bot"], stored.predictions["predicted"], strict=True) if b == "bot2"]
         ),
-        found["bots"]["bot2"]["predicted"],
+        results["bots"]["bot2"]["predicted"],
     )
 
 
@@ -95,9 +95,9 @@ def test_a_fit_is_kept_and_applied(rated_study: Callable[..., Study], tmp_path: 
     trained = fit("--study", "b", "--train-study", "a")
     assert other["bots"] == trained["bots"]
     assert other["n_conversations"] == 48
-    assert all("rank" in one for one in trained["bots"].values())
+    assert all("rank" in bot for bot in trained["bots"].values())
     same = fit("--study", "b", "--train-study", "a", "--same-instrument")
-    assert all(one["predicted"] is not None for one in same["bots"].values())
+    assert all(bot["predicted"] is not None for bot in same["bots"].values())
     Study.objects.get(key="b").rubric.dimensions.filter(key="quality").update(question="How bad?")
     with pytest.raises(CommandError, match="not the same instrument: quality has different wordings"):
         fit("--study", "b", "--train-study", "a", "--same-instrument")

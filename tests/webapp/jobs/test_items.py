@@ -99,8 +99,8 @@ def test_two_bots_reply_to_one_context(target: Study) -> None:
     study_edit(study=target, protocol="pairwise")
     with pytest.raises(Refused, match="name at least 2 bots"):
         draw(target, of_study="s")
-    made = draw(target, of_study="s", n_contexts=5, bots=["eliza", "parrot"])
-    assert made["items"] == 5
+    result = draw(target, of_study="s", n_contexts=5, bots=["eliza", "parrot"])
+    assert result["items"] == 5
     for item in target.items.all():
         assert [reply["model"] for reply in item.responses] == ["eliza", "parrot"]
         assert item.responses[1]["text"] == item.context[-1], "parrots say what was said last"
@@ -111,8 +111,8 @@ def test_two_bots_reply_to_one_context(target: Study) -> None:
 def test_every_two_of_three_bots_and_no_pair_of_the_same_reply(target: Study) -> None:
     chats(n=1)
     study_edit(study=target, protocol="pairwise")
-    made = draw(target, of_study="s", n_contexts=1, bots=["eliza", "parrot", "generic"], n_utterances=1)
-    assert made["items"] + made["same_replies"] == 3
+    result = draw(target, of_study="s", n_contexts=1, bots=["eliza", "parrot", "generic"], n_utterances=1)
+    assert result["items"] + result["same_replies"] == 3
     for item in target.items.all():
         first, second = (reply["text"] for reply in item.responses)
         assert first != second
@@ -124,8 +124,8 @@ def test_all_bots_reply_to_a_context_of_best_and_worst(target: Study) -> None:
     bots = ["eliza", "parrot", "generic", "retrieval"]
     with pytest.raises(Refused, match="name 4 to 8 bots"):
         draw(target, of_study="s", bots=bots[:3])
-    made = draw(target, of_study="s", n_contexts=1, bots=bots)
-    assert made["items"] == 1
+    result = draw(target, of_study="s", n_contexts=1, bots=bots)
+    assert result["items"] == 1
     assert [reply["model"] for reply in target.items.get().responses] == bots
 
 
@@ -139,8 +139,8 @@ def test_self_play_gives_items_too(target: Study) -> None:
         openers=["I would like to talk about the sea and its many fish and ships today"],
     )
     run_job(run)
-    made = draw(target, run=run.pk, n_contexts=4, more_than_tokens=0, n_utterances=2)
-    assert made["items"] + made["alike"] == 4
+    result = draw(target, run=run.pk, n_contexts=4, more_than_tokens=0, n_utterances=2)
+    assert result["items"] + result["alike"] == 4
     assert set(target.items.values_list("conversation__source", flat=True)) == {"selfplay"}
 
 
@@ -193,8 +193,8 @@ def judge(tmp_path_factory: Any) -> Any:
 def told(*args: str) -> dict[str, Any]:
     out = StringIO()
     call_command("judge_pairs", *args, "--json", stdout=out, stderr=StringIO())
-    found: dict[str, Any] = json.loads(out.getvalue())
-    return found
+    document: dict[str, Any] = json.loads(out.getvalue())
+    return document
 
 
 def test_a_file_is_judged_as_far_as_the_cap_and_gone_on_with(judge: str, tmp_path: Path) -> None:
@@ -235,8 +235,8 @@ def test_a_study_s_pairs_are_judged_too(judge: str) -> None:
     two = [{"model": "p", "text": "cats"}, {"model": "q", "text": "dogs"}]
     item_add(study=study, key="a", context=["hi"], responses=two)
     item_add(study=study, key="b", context=["hi"], responses=two[:1])
-    found = told("--study", "pairs", "--judge", judge)
-    assert (found["n"], found["n_requests"]) == (1, 2)
+    result = told("--study", "pairs", "--judge", judge)
+    assert (result["n"], result["n_requests"]) == (1, 2)
     out = StringIO()
     call_command("judge_pairs", "--study", "pairs", "--judge", judge, stdout=out, stderr=StringIO())
     assert f"1 pairs: {PAIRS_WEIGHTED}" in out.getvalue()
@@ -266,12 +266,12 @@ def test_a_judge_and_metrics_stand_beside_people_s_choices(judge: str, tmp_path:
     metrics = ["--study", "compared", "--metrics", "words_bot,bleu", "--judged", str(output)]
     out = StringIO()
     call_command("evaluate_metrics", *metrics, "--json", stdout=out, stderr=StringIO())
-    found = json.loads(out.getvalue())
-    assert found["words_bot"]["counts"]["same"] == 3
-    assert found["words_bot"]["counts"]["people_tied"] == 1
-    assert found["words_bot"]["counts"]["both_tied"] == 2
-    assert found["bleu"]["skipped"] == {"there is no reference": 3}
-    assert found[f"{judge} (pairs)"]["counts"] == beside["counts"]
+    document = json.loads(out.getvalue())
+    assert document["words_bot"]["counts"]["same"] == 3
+    assert document["words_bot"]["counts"]["people_tied"] == 1
+    assert document["words_bot"]["counts"]["both_tied"] == 2
+    assert document["bleu"]["skipped"] == {"there is no reference": 3}
+    assert document[f"{judge} (pairs)"]["counts"] == beside["counts"]
     out = StringIO()
     call_command("evaluate_metrics", *metrics, stdout=out, stderr=StringIO())
     # Two people and two contexts, all agreed: Wilson's limit of 2 of 2, n / (n + t²), with Student's t of one degree
@@ -299,9 +299,9 @@ def test_whole_chats_of_an_arena_are_judged_and_chosen_between(judge: str, tmp_p
         comparison_submit(task=task, slots=slots, choice=ahead if person else "equal")
     output = tmp_path / "judged.csv"
     asked = ["--study", "arena", "--judge", judge, "--output", str(output)]
-    found = told(*asked)
-    assert (found["n"], found["n_requests"], found["unanswered"]) == (3, 6, 0)
-    beside = found["people"]["better"]
+    result = told(*asked)
+    assert (result["n"], result["n_requests"], result["unanswered"]) == (3, 6, 0)
+    beside = result["people"]["better"]
     assert (beside["n"], beside["n_pairs"], beside["n_raters"]) == (3, 3, 3)
     rows = list(csv.DictReader(output.open()))
     assert {(row["words_first"], row["words_second"]) for row in rows} <= {("5", "1"), ("1", "5")}

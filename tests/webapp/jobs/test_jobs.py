@@ -141,9 +141,9 @@ def test_progress(run: SelfPlayRun) -> None:
     assert shard_beat(job=run, shard=shard, n_done=1)
     SelfPlayRun.objects.update(started_at=timezone.now() - timedelta(seconds=10))
     run.refresh_from_db()
-    found = job_progress(run)
-    assert found.fraction == 0.5
-    assert found.remaining_s == pytest.approx(10, abs=1)
+    result = job_progress(run)
+    assert result.fraction == 0.5
+    assert result.remaining_s == pytest.approx(10, abs=1)
     assert jobs_unfinished() == [run]
     assert job_progress(job_cancel(job=run)).stopping
     assert not shard_beat(job=run, shard=shard)
@@ -177,9 +177,9 @@ def test_a_shard_has_one_holder_and_is_begun_anew_when_that_dies(run: SelfPlayRu
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, Any]]:
     """Record what is sent to the broker: the task's arguments and how long it is to wait."""
-    found: list[tuple[Any, Any]] = []
-    monkeypatch.setattr(queue.app, "send_task", lambda name, args, **how: found.append((args, how["countdown"])))
-    return found
+    results: list[tuple[Any, Any]] = []
+    monkeypatch.setattr(queue.app, "send_task", lambda name, args, **how: results.append((args, how["countdown"])))
+    return results
 
 
 def test_a_worker_that_starts_is_woken_for_what_is_unfinished(

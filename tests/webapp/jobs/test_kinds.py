@@ -212,9 +212,9 @@ def gone() -> str:
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[JobBase]:
     """Return the jobs that workers are woken for."""
-    found: list[JobBase] = []
-    monkeypatch.setattr(queue, "send", found.append)
-    return found
+    results: list[JobBase] = []
+    monkeypatch.setattr(queue, "send", results.append)
+    return results
 
 
 def begun(job: JobBase) -> Shard:

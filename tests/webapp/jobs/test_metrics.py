@@ -95,12 +95,12 @@ def test_results_are_those_of_the_metric(rated_study: Callable[..., Study]) -> N
     for name in CHEAP:
         table = metric_get(name).compute(conversations)
         for column in table.conversations.columns:
-            found = frame.loc[table.conversations.index, column]
-            np.testing.assert_allclose(found, table.conversations[column])
-        one = conversations[0]
-        result = MetricResult.objects.get(conversation=one.id, metric__name=name)
+            results = frame.loc[table.conversations.index, column]
+            np.testing.assert_allclose(results, table.conversations[column])
+        conversation = conversations[0]
+        result = MetricResult.objects.get(conversation=conversation.id, metric__name=name)
         for column in table.turns.columns:
-            expected = table.turns.loc[one.id][column].reindex(range(len(one.turns)))
+            expected = table.turns.loc[conversation.id][column].reindex(range(len(conversation.turns)))
             np.testing.assert_allclose(np.array(result.turns[column], dtype=float), expected.to_numpy())
 
 
@@ -134,12 +134,12 @@ def test_a_new_version_is_computed_anew_and_the_old_kept(rated_study: Callable[.
 def test_undefined_and_infinite_are_null_with_a_reason(rated_study: Callable[..., Study], odd: Odd) -> None:
     study = rated_study(n_bots=1, n_each=3)
     compute(study, "odd")
-    found = list(MetricResult.objects.order_by("conversation__created_at", "conversation_id"))
-    values = [result.values["odd_value"] for result in found]
+    results = list(MetricResult.objects.order_by("conversation__created_at", "conversation_id"))
+    values = [result.values["odd_value"] for result in results]
     assert sorted(values, key=str) == [2.0, None, None]
-    told = {result.reasons.get("odd_value") for result in found}
+    told = {result.reasons.get("odd_value") for result in results}
     assert told == {None, "the metric is undefined here", "the computation returned an infinite number"}
-    assert all(result.turns["odd_turn"] == [None] * 8 for result in found)
+    assert all(result.turns["odd_turn"] == [None] * 8 for result in results)
 
 
 def test_conversations_that_may_still_change_or_are_gone_are_not_measured() -> None:
@@ -156,8 +156,8 @@ def test_conversations_that_may_still_change_or_are_gone_are_not_measured() -> N
 def test_frames_leave_out_what_is_scripted(rated_study: Callable[..., Study]) -> None:
     study = rated_study(n_bots=2, n_each=3, dimensions=("quality", "fun"))
     compute(study, *CHEAP)
-    one = Conversation.objects.filter(study=study).first()
-    Conversation.objects.filter(pk=one.pk).update(is_synthetic=True)
+    conversation = Conversation.objects.filter(study=study).first()
+    Conversation.objects.filter(pk=conversation.pk).update(is_synthetic=True)
     assert len(metric_frame(study=study)) == 5
     ratings = study_ratings(study, exclude_bots=["bot1"])
     assert list(ratings.answers) == ["quality", "fun"]
@@ -172,9 +172,9 @@ def test_the_command(rated_study: Callable[..., Study]) -> None:
     rated_study("k", n_bots=2, n_each=2)
     out = StringIO()
     call_command("compute_metrics", "--study", "k", "--metrics", "words,length", "--inline", "--json", stdout=out)
-    found = json.loads(out.getvalue())
-    assert set(found) == {"conversations", "metrics", "seconds"}
-    assert (found["conversations"], found["metrics"]) == (4, ["words", "length"])
+    document = json.loads(out.getvalue())
+    assert set(document) == {"conversations", "metrics", "seconds"}
+    assert (document["conversations"], document["metrics"]) == (4, ["words", "length"])
     for args, told in (
         (["--study", "kk"], "there is no study 'kk'"),
         (["--run", "99"], "there is no self-play run 99; there are none yet"),
@@ -211,13 +211,13 @@ def compute_all(*metrics: str, study: str = "talks") -> str:
 @pytest.mark.django_db
 def test_imported_conversations_are_told_by_their_words(tmp_path: Path, admin_client: Client) -> None:
     study = study_of(tmp_path, GERMAN, GERMAN, SPANISH, ENGLISH, ["ok"])
-    told = compute_all("question", "votes", "vader")
-    assert "Not computed for 3 conversations in German and Spanish" in told
-    assert "are valid for English only: Question score, Sentiment by VADER." in told
-    found = {one.metric.name: one for one in metrics_left_out(study=study)}
-    assert set(found) == {"question", "vader"}
-    assert all(one.n == {"de": 2, "es": 1} for one in found.values())
-    assert not any(one.is_whole for one in found.values())
+    result = compute_all("question", "votes", "vader")
+    assert "Not computed for 3 conversations in German and Spanish" in result
+    assert "are valid for English only: Question score, Sentiment by VADER." in result
+    results = {one.metric.name: one for one in metrics_left_out(study=study)}
+    assert set(results) == {"question", "vader"}
+    assert all(one.n == {"de": 2, "es": 1} for one in results.values())
+    assert not any(one.is_whole for one in results.values())
     rows = MetricResult.objects.filter(metric__name="question").order_by("pk")
     assert [row.language for row in rows] == ["de", "de", "es", "", ""]
     assert rows[0].reasons["question_user"] == {"code": "other_language", "language": "de", "holds": ["en"]}
@@ -299,7 +299,7 @@ def test_a_file_that_cannot_be_read_ends_the_process_with_one_line(settings: Any
 def test_a_broken_entry_is_left_out_and_told_of(settings: Any, tmp_path: Path, client: Client) -> None:
     settings.CONFAB_METRICS = tmp_path / "metrics.yaml"
     settings.CONFAB_METRICS.write_text("[{id: mine, kind: perplexit}, {kind: toxicity, params: {model: x}}]")
-    said = "entry 1 (mine): kind is &#x27;perplexit&#x27;; did you mean perplexity?"
+    text = "entry 1 (mine): kind is &#x27;perplexit&#x27;; did you mean perplexity?"
     client.force_login(make_staff(*Right))
     make_study("s")
     pages = ["/dashboard/metrics/", "/dashboard/studies/s/metrics/"]
@@ -308,7 +308,7 @@ def test_a_broken_entry_is_left_out_and_told_of(settings: Any, tmp_path: Path, c
         for page in pages:
             html = client.get(page, follow=True).content.decode()
             assert "One entry of metrics.yaml is invalid and was skipped." in html
-            assert said in html
+            assert text in html
         with pytest.raises(UnknownName, match=r"metrics.yaml, entry 1 \(mine\): kind is"):
             metrics_find(["mine"])
     finally:

@@ -180,9 +180,9 @@ def test_a_run_is_stopped_between_batches(fake_bot: MakeBot, monkeypatch: pytest
     store = selfplay.selfplay_store
 
     def then_cancel(**given: Any) -> int:
-        found = store(**given)
+        result = store(**given)
         job_cancel(job=SelfPlayRun.objects.get(pk=run.pk))
-        return found
+        return result
 
     monkeypatch.setattr(selfplay, "selfplay_store", then_cancel)
     assert not run_job_for(run).has_more
@@ -252,7 +252,7 @@ def test_one_bot_that_always_fails_does_not_fail_the_run(fake_bot: MakeBot) -> N
     # A bot that never answers, and may cost money, is not asked for every conversation.
     assert len(bad.batches) == 3
     failures = selfplay_failures(run)
-    assert [(found.pair, found.n) for found in failures] == [(BotPair("bad"), 18), (BotPair("bad"), 12)]
+    assert [(failure.pair, failure.n) for failure in failures] == [(BotPair("bad"), 18), (BotPair("bad"), 12)]
     assert failures[0].error.startswith("not tried: all 12 before it failed; the last error was: ")
     assert "scripted failure" in failures[1].error
     assert selfplay_failed_counts([run]) == {run.pk: 30}
@@ -285,13 +285,13 @@ def test_whatever_a_bot_says_or_raises_the_run_ends(fake_bot: MakeBot, trouble: 
     assert not run_job_for(run).has_more
     run.refresh_from_db()
     assert run.state == "done"
-    found = selfplay_summary(run)["hostile"]
-    assert (found.conversations, found.failed) == ((2, 0) if found.turns else (0, 2))
-    assert bool(found.error) == (found.failed > 0)
-    assert trouble in ("nul", "surrogate", "huge") or found.failed
+    hostile = selfplay_summary(run)["hostile"]
+    assert (hostile.conversations, hostile.failed) == ((2, 0) if hostile.turns else (0, 2))
+    assert bool(hostile.error) == (hostile.failed > 0)
+    assert trouble in ("nul", "surrogate", "huge") or hostile.failed
     metric_run = MetricRun.objects.get(run=run)
     assert not run_job_for(metric_run).has_more
-    assert metric_run.n_total == 2 + found.conversations
+    assert metric_run.n_total == 2 + hostile.conversations
 
 
 def test_a_bot_that_hangs_does_not_hold_up_the_worker(fake_bot: MakeBot, settings: Any) -> None:
@@ -303,11 +303,11 @@ def test_a_bot_that_hangs_does_not_hold_up_the_worker(fake_bot: MakeBot, setting
     finally:
         bot.release()
     run.refresh_from_db()
-    found = selfplay_summary(run)["stuck"]
+    stuck = selfplay_summary(run)["stuck"]
     assert run.state == "done"
-    assert found.failed > 0
-    assert found.conversations > 0
-    assert found.error == "took longer than 0.1 s"
+    assert stuck.failed > 0
+    assert stuck.conversations > 0
+    assert stuck.error == "took longer than 0.1 s"
 
 
 def test_an_error_of_any_text_ends_a_job(fake_bot: MakeBot) -> None:
@@ -335,13 +335,13 @@ def two(fake_bot: MakeBot) -> tuple[FakeStepBot, FakeStepBot]:
 
 def speakers(run: SelfPlayRun) -> dict[BotPair, list[set[str]]]:
     """Return per pair who was heard on the two sides, "human" and "bot"."""
-    found: dict[BotPair, list[set[str]]] = {}
+    results: dict[BotPair, list[set[str]]] = {}
     for bot, partner, speaker, text in Turn.objects.filter(conversation__selfplay__run=run).values_list(
         "conversation__selfplay__bot_id", "conversation__selfplay__partner_bot_id", "speaker", "text"
     ):
-        sides = found.setdefault(BotPair(bot, partner), [set(), set()])
+        sides = results.setdefault(BotPair(bot, partner), [set(), set()])
         sides[speaker == "bot"].add(text[:3])
-    return found
+    return results
 
 
 def test_a_run_of_all_pairs_has_the_whole_matrix(two: Any) -> None:
@@ -405,7 +405,7 @@ def test_a_pair_that_always_fails_is_named(two: Any) -> None:
     run.refresh_from_db()
     assert (run.state, run.error) == ("done", "")
     failures = selfplay_failures(run)
-    assert [(str(found.pair), found.n) for found in failures] == [("bob with ann", 2), ("ann with bob", 2)]
+    assert [(str(failure.pair), failure.n) for failure in failures] == [("bob with ann", 2), ("ann with bob", 2)]
     assert "scripted failure" in failures[0].error
     assert selfplay_by_pair(run)[BotPair("bob")].conversations == 2
 
@@ -450,10 +450,10 @@ def test_the_command_prints_the_pairs_beside_the_bots(two: Any) -> None:
         )  # fmt: skip
         return json.loads(out.getvalue())
 
-    found = selfplay("--pairs", "all")
+    result = selfplay("--pairs", "all")
     each = {"conversations": 2, "turns": 8}
-    assert found["bots"] == {name: {"conversations": 4, "turns": 16} for name in ("ann", "bob")}
-    assert found["pairs"] == [
+    assert result["bots"] == {name: {"conversations": 4, "turns": 16} for name in ("ann", "bob")}
+    assert result["pairs"] == [
         {"first": "ann", "bot": "ann", **each},
         {"first": "bob", "bot": "bob", **each},
         {"first": "ann", "bot": "bob", **each},
@@ -504,11 +504,11 @@ def test_a_fit_is_held_against_the_groups(rated_study: Callable[..., Study]) -> 
         "fit_hybrid", "--study", "k", "--features", "question_bot,words_user", "--json",
         stdout=out, stderr=StringIO(),
     )  # fmt: skip
-    found = json.loads(out.getvalue())
-    assert "group" in found["baselines"]
-    assert found["within_group"]["r"] is not None
-    codes = {one["code"]: one for one in found["verdict"]["findings"]}
-    assert codes["within_groups"]["r"] == found["within_group"]["r"]
+    document = json.loads(out.getvalue())
+    assert "group" in document["baselines"]
+    assert document["within_group"]["r"] is not None
+    codes = {finding["code"]: finding for finding in document["verdict"]["findings"]}
+    assert codes["within_groups"]["r"] == document["within_group"]["r"]
 
 
 def read(table: str, study: Study) -> BotColumns:

@@ -82,8 +82,8 @@ def measured(study: Study, way: Callable[[JobBase], None]) -> str:
     way(job)
     job.refresh_from_db()
     assert (job.state, job.n_done, job.n_total) == ("done", 40, 40)
-    found = MetricResult.objects.order_by("conversation_id", "metric_id")
-    return json.dumps([[str(one.conversation_id), one.values, one.turns] for one in found])
+    result = MetricResult.objects.order_by("conversation_id", "metric_id")
+    return json.dumps([[str(one.conversation_id), one.values, one.turns] for one in result])
 
 
 def test_metrics_are_the_same_bytes_by_one_by_two_and_after_a_kill(rated_study: Callable[..., Study]) -> None:

@@ -73,8 +73,8 @@ def talked(**fields: Any) -> Study:
     """Make a study with two people's chats with each of two bots."""
     study = make_study(**fields)
     for bot_id, chats in SAID.items():
-        for said in chats:
-            add_chat(study, bot_id, said)
+        for chat in chats:
+            add_chat(study, bot_id, chat)
     return study
 
 
@@ -83,8 +83,8 @@ def imported() -> Study:
     Study.objects.filter(pk=study.pk).update(is_imported=True)
     study.refresh_from_db()
     for bot_id, chats in {"bot_a": SAID["eliza"], "bot_b": SAID["parrot"]}.items():
-        for said in chats:
-            add_chat(study, bot_id, said)
+        for chat in chats:
+            add_chat(study, bot_id, chat)
     return study
 
 
@@ -165,7 +165,9 @@ def test_conditions_give_persona_and_goal(fake_bot: Callable[..., FakeStepBot]) 
         name = title = "listens"
 
         def moves(self, turns: Any) -> list[Move]:
-            seen.extend((one.profile.persona, one.profile.goal) for one in turns if isinstance(one, ParticipantTurn))
+            seen.extend(
+                (turn.profile.persona, turn.profile.goal) for turn in turns if isinstance(turn, ParticipantTurn)
+            )
             return [Move("Yes.") for _one in turns]
 
     participants.add(Listens())
@@ -176,8 +178,8 @@ def test_conditions_give_persona_and_goal(fake_bot: Callable[..., FakeStepBot]) 
         run = done(create(study, "listens", n_exchanges=1))
         assert run.n_done == 4
         assert sorted(seen) == [("", "")] * 2 + [("A cook", "Buy tea")] * 2
-        found = Conversation.objects.filter(selfplay__run=run).values_list("condition__place", flat=True)
-        assert sorted(found) == ["shop", "shop", "street", "street"]
+        result = Conversation.objects.filter(selfplay__run=run).values_list("condition__place", flat=True)
+        assert sorted(result) == ["shop", "shop", "street", "street"]
         seen.clear()
         done(create(study, "listens", n_exchanges=1, profiles=[ParticipantProfile(mood="ti\x00red")]))
         assert set(seen) == {("", "")}
@@ -321,23 +323,23 @@ def test_simulated_chats_go_with_texts_run_and_study(django_capture_on_commit_ca
 def command(*args: str) -> dict[str, Any]:
     out = StringIO()
     call_command("simulate", *args, "--json", stdout=out)
-    found: dict[str, Any] = json.loads(out.getvalue())
-    return found
+    document: dict[str, Any] = json.loads(out.getvalue())
+    return document
 
 
 def test_the_command_runs_inline_and_goes_on() -> None:
     talked()
-    found = command("s", "--participant", "replayed", "--conversations", "2", "--seed", "3", "--inline")
-    assert {bot_id: one["conversations"] for bot_id, one in found["bots"].items()} == {"eliza": 2, "parrot": 2}
-    assert [pair["first"] for pair in found["pairs"]] == ["participant:replayed"] * 2
-    assert command("--run", str(found["run"]), "--inline") == found
+    result = command("s", "--participant", "replayed", "--conversations", "2", "--seed", "3", "--inline")
+    assert {bot_id: bot["conversations"] for bot_id, bot in result["bots"].items()} == {"eliza": 2, "parrot": 2}
+    assert [pair["first"] for pair in result["pairs"]] == ["participant:replayed"] * 2
+    assert command("--run", str(result["run"]), "--inline") == result
 
 
 def test_the_command_needs_no_study() -> None:
     args = ("--participant", "scripted", "--bots", "eliza", "--conversations", "2", "--exchanges", "2", "--inline")
-    found = command(*args)
-    assert {bot_id: one["conversations"] for bot_id, one in found["bots"].items()} == {"eliza": 2}
-    run = SelfPlayRun.objects.get(pk=found["run"])
+    result = command(*args)
+    assert {bot_id: bot["conversations"] for bot_id, bot in result["bots"].items()} == {"eliza": 2}
+    run = SelfPlayRun.objects.get(pk=result["run"])
     assert (run.study, run.is_simulated) == (None, True)
     assert run.title.startswith("Simulation")
     assert runs_newest(9) == [], "it is no self-play"
@@ -345,11 +347,11 @@ def test_the_command_needs_no_study() -> None:
 
 
 def test_a_run_without_a_study_has_its_page(client: Client) -> None:
-    found = command(
+    result = command(
         "--participant", "scripted", "--bots", "eliza", "--conversations", "1", "--exchanges", "1", "--inline"
     )
     client.force_login(make_staff(Right.READ))
-    html = client.get(f"/dashboard/runs/{found['run']}/").content.decode()
+    html = client.get(f"/dashboard/runs/{result['run']}/").content.decode()
     assert "scripted" in html
     assert "Compare with people" not in html
 
@@ -382,19 +384,19 @@ def test_a_program_starts_a_run_and_reads_it() -> None:
     assert asked.status_code == 202, asked.content
     number = asked.json()["id"]
     run_job(SelfPlayRun.objects.get(pk=number))
-    told = program.get(f"runs/{number}").json()
-    assert (told["participants"], told["max_cost"], told["spent"], told["job"]["state"]) == (
+    body = program.get(f"runs/{number}").json()
+    assert (body["participants"], body["max_cost"], body["spent"], body["job"]["state"]) == (
         ["replayed"],
         5.0,
         0.0,
         "done",
     )
-    assert {(one["first"], one["n_done"]) for one in told["by_pair"]} == {("participant:replayed", 2)}
+    assert {(one["first"], one["n_done"]) for one in body["by_pair"]} == {("participant:replayed", 2)}
     table = program.get(f"runs/{number}/tables/conversations")
     rows = [json.loads(line) for line in streamed(table).decode().splitlines()]
     assert {(row["source"], row["partner"]) for row in rows} == {(f"simulated-{number}", "participant:replayed")}
-    wrong = program.post("studies/s/simulations", {"participants": ["replayed"], "conversations": 0})
-    assert wrong.status_code == 422
+    response = program.post("studies/s/simulations", {"participants": ["replayed"], "conversations": 0})
+    assert response.status_code == 422
     assert program.post("studies/none/simulations", {}).status_code == 404
 
 

@@ -118,8 +118,8 @@ def test_trained_metrics_are_compared_with_people(tmp_path: Path) -> None:
     arguments = (config, "--output", out, "--seeds", "1,2", "--benchmark", judged, "--inline")
     printed, _notes = called("train_metric", *arguments)
     assert "Agreement with people" in printed
-    found = json.loads(called("train_metric", *arguments, "--json")[0])
-    by_seed = [row for cell in found["cells"] for row in cell["agreement"]]
+    document = json.loads(called("train_metric", *arguments, "--json")[0])
+    by_seed = [row for cell in document["cells"] for row in cell["agreement"]]
     assert [(row["dimension"], row["n"]) for row in by_seed] == [("good", 12)] * 2
     r = [row["spearman"]["r"] for row in by_seed]
     unstable = sum(row["spearman"]["p"] > 0.05 for row in by_seed) == 2

@@ -48,11 +48,11 @@ def test_it_trains_prints_the_table_and_reports_the_same_again(config_file):
     assert out.splitlines()[0].split() == ["Model", "Version", "PPL", "KL", "Avg", "Ext", "Grd"]
     assert out.splitlines()[2].split()[:2] == ["HRED", "baseline"]
     assert "target tokens per second" in err
-    found = json.loads(train(config_file, "--json")[0])
-    assert set(found) == {"checkpoint", "epochs", "best"}
-    assert found["epochs"] == 1
-    assert f"{found['best']['perplexity']:.3f}" in out
-    model, _, _ = checkpoint_load(found["checkpoint"])
+    document = json.loads(train(config_file, "--json")[0])
+    assert set(document) == {"checkpoint", "epochs", "best"}
+    assert document["epochs"] == 1
+    assert f"{document['best']['perplexity']:.3f}" in out
+    model, _, _ = checkpoint_load(document["checkpoint"])
     assert model.config.H_d == SIZES["hred"]["H_d"]
 
 
@@ -124,9 +124,9 @@ def test_what_a_config_starts_from_is_trained_first_and_the_result_shipped(confi
 
 def test_a_base_is_laid_under_the_config(config_file):
     plain = json.loads(train(config_file, "--json")[0])["checkpoint"]
-    found = json.loads(train(config_file, "--base", "compat-2019", "--json")[0])["checkpoint"]
-    assert Path(found).parent.name == "tiny-compat-2019"  # beside the one without
-    assert checkpoint_load(found)[0].config.compat_inert_dropout
+    checkpoint = json.loads(train(config_file, "--base", "compat-2019", "--json")[0])["checkpoint"]
+    assert Path(checkpoint).parent.name == "tiny-compat-2019"  # beside the one without
+    assert checkpoint_load(checkpoint)[0].config.compat_inert_dropout
     assert not checkpoint_load(plain)[0].config.compat_inert_dropout
     with pytest.raises(CommandError, match=r"'compat-2018', but there is no such file.*compat-2019"):
         train(config_file, "--base", "compat-2018")

@@ -35,8 +35,8 @@ def command(folder: Path, output: str, *args: str, **changes: Any) -> dict[str, 
     out = StringIO()
     where = ("--output", str(folder / output), "--json")
     call_command("train_metric", str(path), *where, *args, stdout=out, stderr=StringIO())
-    found: dict[str, Any] = json.loads(out.getvalue())
-    return found
+    document: dict[str, Any] = json.loads(out.getvalue())
+    return document
 
 
 @pytest.mark.django_db
@@ -78,7 +78,7 @@ def test_inference_pairs_are_written_as_a_training_would_read_them(tmp_path: Pat
     assert told["tsv"]["files"]["train"] == str(output / "train.tsv")
     pairs = pairs_read(output / "train.tsv")
     assert pairs == pairs_read(output / "train.jsonl")
-    assert Counter(one.label for one in pairs) == told["tsv"]["pairs"]["train"]
+    assert Counter(pair.label for pair in pairs) == told["tsv"]["pairs"]["train"]
     path.write_text(yaml.safe_dump(values()))
     with pytest.raises(CommandError, match="trains shared_words"):
         call_command("make_inference_pairs", str(path), "--output", str(output))
@@ -88,8 +88,8 @@ def test_inference_pairs_are_written_as_a_training_would_read_them(tmp_path: Pat
 def test_another_seed_is_another_training_of_its_own_name(tmp_path: Path) -> None:
     told = command(tmp_path, "out", "--seed", "12")
     assert told["checkpoint"] == str(tmp_path / "out" / "tiny-seed-12" / "best")
-    found = checkpoint_read(tmp_path / "out" / "tiny-seed-12")
-    assert (found.config.seed, found.config.name) == (12, "tiny-seed-12")
+    result = checkpoint_read(tmp_path / "out" / "tiny-seed-12")
+    assert (result.config.seed, result.config.name) == (12, "tiny-seed-12")
     same = command(tmp_path, "as_config", seed=12)
     assert told["best"] == same["best"]
     with pytest.raises(CommandError, match="seed"):

@@ -27,10 +27,10 @@ pytestmark = pytest.mark.django_db
 @pytest.fixture(autouse=True)
 def sent(monkeypatch: pytest.MonkeyPatch) -> list[JobBase]:
     """Return the jobs that workers are woken for; progress is written at every batch."""
-    found: list[JobBase] = []
-    monkeypatch.setattr(queue, "send", found.append)
+    results: list[JobBase] = []
+    monkeypatch.setattr(queue, "send", results.append)
     monkeypatch.setattr(engine, "BEAT_EVERY_S", 0.0)
-    return found
+    return results
 
 
 @pytest.fixture
@@ -54,8 +54,8 @@ def command(config: Path, output: str, *args: str) -> dict[str, Any]:
     out = StringIO()
     where = ("--output", str(config.parent / output), "--json")
     call_command("train_bot", str(config), *where, *args, stdout=out, stderr=StringIO())
-    found: dict[str, Any] = json.loads(out.getvalue())
-    return found
+    document: dict[str, Any] = json.loads(out.getvalue())
+    return document
 
 
 def asked_for(config: Path, output: str, *args: str) -> Job:

@@ -60,10 +60,10 @@ while (found := {look}) != {wanted!r} and time.monotonic() < deadline:
     time.sleep(.05)
 print(repr(found))
 """
-    found = server.shell(code).strip()
-    if found != repr(wanted):
+    text = server.shell(code).strip()
+    if text != repr(wanted):
         log = (server.data_dir / "worker.log").read_text()[-3000:]
-        raise AssertionError(f"{found} instead of {wanted!r}\n{log}")
+        raise AssertionError(f"{text} instead of {wanted!r}\n{log}")
 
 
 KILLED_IN_THE_MIDDLE = """

@@ -215,14 +215,14 @@ def test_a_disk_and_queues_are_told_too(lab: Receiver, monkeypatch: pytest.Monke
     job = Job.objects.create(kind="results", payload={"part": "models"}, state=State.QUEUED)
     Job.objects.filter(pk=job.pk).update(created_at=timezone.now() - timedelta(hours=1))
     look()
-    found = {(one.kind, one.subject) for one in Incident.objects.all()}
-    assert found == {("disk_low", "data"), ("queue_still", "replies"), ("queue_still", "analysis")}
+    results = {(incident.kind, incident.subject) for incident in Incident.objects.all()}
+    assert results == {("disk_low", "data"), ("queue_still", "replies"), ("queue_still", "analysis")}
     # A little more is not enough yet, or it would come and go.
     free["now"] = 2.1e9
     Conversation.objects.filter(pk=chat.pk).update(due_turn=None)
     Job.objects.filter(pk=job.pk).update(state=State.RUNNING, heartbeat_at=timezone.now())
     look()
-    still = {one.kind for one in Incident.objects.filter(ended_at=None)}
+    still = {incident.kind for incident in Incident.objects.filter(ended_at=None)}
     assert still == {"disk_low"}
     free["now"] = 9e9
     look()
@@ -306,7 +306,7 @@ def test_a_check_that_raises_is_told_and_stops_no_other(
         assert incidents.CHECK in told
         assert "Confab cannot check" in told[incidents.CHECK]
         assert (f"results:{job.pk}" in told) == (check != "_failed")
-        (line, _again) = [one for one in caplog.records if one.levelno == logging.ERROR]
+        (line, _again) = [record for record in caplog.records if record.levelno == logging.ERROR]
         assert "no such column" in line.getMessage()
         assert line.exc_info is None
     look()

@@ -29,7 +29,11 @@ def scraped(**headers: str) -> Values:
     answer = Client(headers=headers).get("/metrics")
     assert answer.status_code == 200, answer.content
     families = text_string_to_metric_families(answer.content.decode())
-    return {(one.name, frozenset(one.labels.items())): one.value for family in families for one in family.samples}
+    return {
+        (sample.name, frozenset(sample.labels.items())): sample.value
+        for family in families
+        for sample in family.samples
+    }
 
 
 def value(found: Values, name: str, **labels: str) -> float:
@@ -54,16 +58,16 @@ def test_what_all_processes_counted_is_shown_one_by_one(two_signs: tuple[Signs, 
     first, second = (Process.objects.get(pk=signs.id) for signs in (web, host))
     second.samples["confab_replies"] = [["confab_replies_total", {"bot": "eliza"}, 41.0]]
     second.save()
-    found = scraped()
-    replies = {labels: n for (name, labels), n in found.items() if name == "confab_replies_total"}
+    result = scraped()
+    replies = {labels: n for (name, labels), n in result.items() if name == "confab_replies_total"}
     assert replies[frozenset({("bot", "eliza"), ("process", second.label)})] == 41
     seen = value(
-        found, "confab_request_duration_seconds_count",
+        result, "confab_request_duration_seconds_count",
         process=first.label, part="participant", status="4xx",
     )  # fmt: skip
     assert seen >= 1
-    assert value(found, "confab_process_memory_bytes", process=first.label) > 1e6
-    info = {dict(labels)["roles"] for name, labels in found if name == "confab_process"}
+    assert value(result, "confab_process_memory_bytes", process=first.label) > 1e6
+    info = {dict(labels)["roles"] for name, labels in result if name == "confab_process"}
     assert info == {"web", "bot_host"}
     # Who is silent is left out, and so is who has ended.
     Process.objects.filter(pk=host.id).update(heard_at=timezone.now() - SILENT_AFTER * 2)
@@ -82,34 +86,34 @@ def test_replies_and_failures_are_counted_per_bot(two_signs: tuple[Signs, Signs]
     turn_add_human(conversation_id=waits.pk, client_id=uuid.uuid4(), text="hello")
     fail_reply(failed)
     web.give()
-    found = scraped()
+    result = scraped()
     bot = answered.bot.bot_id
     (label,) = [one.label for one in processes_living()]
 
     def grown(name: str, **labels: str) -> float:
         key = (name, frozenset({"process": label, "bot": bot, **labels}.items()))
-        return found[key] - before.get(key, 0.0)
+        return result[key] - before.get(key, 0.0)
 
     assert grown("confab_replies_total") == 1
     assert grown("confab_reply_duration_seconds_count") == 1
     assert grown("confab_reply_failures_total", why="error") == 1
-    assert value(found, "confab_queue_waiting", queue="replies") == 1
-    assert value(found, "confab_queue_oldest_seconds", queue="replies") >= 0
-    assert str(waits.pk) not in str(found)
+    assert value(result, "confab_queue_waiting", queue="replies") == 1
+    assert value(result, "confab_queue_oldest_seconds", queue="replies") >= 0
+    assert str(waits.pk) not in str(result)
 
 
 def test_jobs_and_room_are_shown() -> None:
     Job.objects.create(kind="results", state=State.QUEUED)
     running = Job.objects.create(kind="results", state=State.RUNNING, n_total=8, n_done=2)
     Job.objects.filter(state=State.QUEUED).update(created_at=timezone.now() - timedelta(minutes=5))
-    found = scraped()
-    assert value(found, "confab_jobs", kind="results", state="queued") == 1
-    ratio = value(found, "confab_job_progress_ratio", kind="results", job=str(running.pk))
+    result = scraped()
+    assert value(result, "confab_jobs", kind="results", state="queued") == 1
+    ratio = value(result, "confab_job_progress_ratio", kind="results", job=str(running.pk))
     assert ratio == 0.25
-    waiting = {dict(k[1])["queue"]: v for k, v in found.items() if k[0] == "confab_queue_waiting"}
+    waiting = {dict(k[1])["queue"]: v for k, v in result.items() if k[0] == "confab_queue_waiting"}
     assert sum(waiting.values()) == 1
-    assert 0 < value(found, "confab_disk_free_bytes") <= value(found, "confab_disk_size_bytes")
-    assert value(found, "confab_database_size_bytes") > 0
+    assert 0 < value(result, "confab_disk_free_bytes") <= value(result, "confab_disk_size_bytes")
+    assert value(result, "confab_database_size_bytes") > 0
 
 
 def test_the_newer_format_is_given_to_who_asks_for_it() -> None:
@@ -142,8 +146,8 @@ def test_the_rules_of_the_documentation_ask_for_what_is_there() -> None:
     assert scrape["scrape_configs"][0]["job_name"] == "confab"
     text = Client().get("/metrics").content.decode()
     known = {family.name for family in text_string_to_metric_families(text)}
-    asked = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
-    assert len(asked) >= 5
-    for expression in asked:
+    exprs = [rule["expr"] for group in rules["groups"] for rule in group["rules"]]
+    assert len(exprs) >= 5
+    for expression in exprs:
         for name in re.findall(r"confab_[a-z_]+", expression):
             assert re.sub("_(total|bucket)$", "", name) in known, name

@@ -76,7 +76,7 @@ def policy(response) -> dict[str, list[str]]:
 
 def opens_to_its_own_alone(browser: Client, study: Study, step: str, sent: dict[str, Any]) -> Task:
     """Open a task's step by tokens of its participant and of others, and answer it in a frame; return the task."""
-    mine, theirs = (task_open(participant=one) for one in make_participants(study, 2))
+    mine, theirs = (task_open(participant=participant) for participant in make_participants(study, 2))
     token = participant_token(mine.participant)
     for task, query, status in (
         (mine, f"?t={token}", 200),

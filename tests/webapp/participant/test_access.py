@@ -214,9 +214,9 @@ HTML = re.compile(r'<html lang="([^"]+)" dir="([^"]+)"')
 def spoken(response, status: int = 200) -> tuple[str, str]:
     """Return language and direction of a page that is there, or not there as the test says."""
     assert response.status_code == status
-    found = HTML.search(response.content.decode())
-    assert found, response.content[:300]
-    return found[1], found[2]
+    match = HTML.search(response.content.decode())
+    assert match, response.content[:300]
+    return match[1], match[2]
 
 
 def test_pages_have_a_catalogue_of_every_language_that_studies_may_speak() -> None:

@@ -216,11 +216,11 @@ def test_the_researchers_question_and_what_is_asked_beside_the_choice_come_first
         assert 'value="a" aria-disabled="true" checked' in again.content.decode()
         ended = post(browser, address, **{**sent, "_n": str(n)}).url
     assert ended.endswith("/done/")
-    assert [one.other_answers["why"] for one in Rating.objects.order_by("pk")] == ["it listened"] * 2
+    assert [rating.other_answers["why"] for rating in Rating.objects.order_by("pk")] == ["it listened"] * 2
     task = Task.objects.get()
     assert task.outcome == Outcome.FAILED_CHECK
-    found = {(one.kind, one.passed) for one in checks_by_task(Task.objects.all())[task.pk]}
-    assert found == {("chat", False), ("chat", True), ("after", False)}
+    results = {(one.kind, one.passed) for one in checks_by_task(Task.objects.all())[task.pk]}
+    assert results == {("chat", False), ("chat", True), ("after", False)}
     assert not pairs_counted(task.participant.study).exists()
 
 

@@ -174,21 +174,21 @@ def test_shuffled_questions_keep_their_order_for_a_person(browser: Client) -> No
         conversation = begin(browser)
         chat(conversation, 3)
         pages = [shown(browser.get(f"/chat/{conversation.pk}/rate/")) for _ in range(2)]
-        found = [re.findall(r'id="q-(k\d)"', page) for page in pages]
-        assert found[0] == found[1]
-        assert sorted(found[0]) == keys
-        orders.append(tuple(found[0]))
+        results = [re.findall(r'id="q-(k\d)"', page) for page in pages]
+        assert results[0] == results[1]
+        assert sorted(results[0]) == keys
+        orders.append(tuple(results[0]))
     assert len(set(orders)) == 4
     fixed = study_edit(study=study, after_order="fixed")
     assert fixed.values.asking.after_order == "fixed"
 
 
 def test_an_order_is_drawn_from_all_orders_alike() -> None:
-    asked = [Question(key=key, title=key, kind="text") for key in "abc"]
+    questions = [Question(key=key, title=key, kind="text") for key in "abc"]
     seen: dict[str, int] = {}
     for person in range(1200):
-        order = "".join(one.key for one in questions_ordered(asked, "shuffled", person))
+        order = "".join(one.key for one in questions_ordered(questions, "shuffled", person))
         seen[order] = seen.get(order, 0) + 1
     assert len(seen) == 6
     assert all(140 < n < 260 for n in seen.values()), seen
-    assert questions_ordered(asked, "fixed", 1) == asked
+    assert questions_ordered(questions, "fixed", 1) == questions

@@ -149,14 +149,14 @@ def test_replies_that_were_shown_least_come_next_in_new_places() -> None:
 
 def test_results_exports_and_package(client: Client, tmp_path: Path) -> None:
     study = make_best_worst(n_items=2)
-    for wanted in ("abcd", "acbd", "bacd", "abdc", "abcd"):
-        choose(task_open(participant=make_participant(study)), wanted)
+    for expected in ("abcd", "acbd", "bacd", "abdc", "abcd"):
+        choose(task_open(participant=make_participant(study)), expected)
 
     judged = study_judgements(study)
     assert (pairs_counted(study).count(), len(judged), len(set(judged.rater))) == (10, 50, 5)
     assert {item.id for item in study_pair_items(study)} >= set(judged.item)
     results = judge_pairs(judged)
-    scores = {one.bot: (one.n_shown, one.n_best, one.n_worst) for one in results.choices.scores}
+    scores = {score.bot: (score.n_shown, score.n_best, score.n_worst) for score in results.choices.scores}
     assert scores == {"a": (10, 8, 0), "b": (10, 2, 0), "c": (10, 0, 2), "d": (10, 0, 8)}
     progress = {one.title: (one.n_items, one.n_ratings) for one in models_progress(study)}
     assert progress == dict.fromkeys("abcd", (2, 10))
@@ -257,7 +257,7 @@ def test_chats_of_one_item_have_one_condition_and_bots_come_evenly(of_chats: Stu
     times = Counter(chat.bot.bot_id for item in of_chats.items.all() for chat in item.chats)
     assert max(times.values()) - min(times.values()) <= 2
     tones = [{chat.condition["tone"] for chat in item.chats} for item in of_chats.items.all()]
-    assert all(len(one) == 1 for one in tones)
+    assert all(len(tone) == 1 for tone in tones)
     assert {tone for one in tones for tone in one} == {"warm", "cold"}
 
 
@@ -296,7 +296,7 @@ def test_whole_chats_are_read_answered_and_analysed_by_bot(of_chats: Study, brow
     order = next(iter(Task.objects.get(participant__study=of_chats).payload["shown"].values()))
     on_page = [item.chats[number] for number in order]
     numbers = [re.findall(rf"(?:question|answer|more of|enough of)\W+{n}", page) for n in range(4)]
-    assert [len(found) for found in numbers] == [4] * 4, "each chat as a whole"
+    assert [len(number) for number in numbers] == [4] * 4, "each chat as a whole"
     assert [int(n) for n in re.findall(r"question (\d)", page)] == [chats.index(chat) for chat in on_page]
     for letter in "ABCD":
         assert f'role="group" tabindex="0" aria-label="Conversation {letter}"' in page
@@ -310,11 +310,13 @@ def test_whole_chats_are_read_answered_and_analysed_by_bot(of_chats: Study, brow
         "worst": order[3],
         **dict(zip(("between_1", "between_2"), sorted((order[0], order[2])), strict=True)),
     }
-    scores = {one.bot: (one.n_best, one.n_worst) for one in judge_pairs(study_judgements(of_chats)).choices.scores}
+    scores = {
+        score.bot: (score.n_best, score.n_worst) for score in judge_pairs(study_judgements(of_chats)).choices.scores
+    }
     bots = [chat.bot.bot_id for chat in on_page]
     assert scores == {bots[0]: (0, 0), bots[1]: (1, 0), bots[2]: (0, 0), bots[3]: (0, 1)}
     table = table_of(of_chats, "items", ExportOptions())
-    [row] = [dict(zip([column.name for column in table.columns], one, strict=True)) for one in table.rows]
+    [row] = [dict(zip([column.name for column in table.columns], row, strict=True)) for row in table.rows]
     assert row["bot"].split() == [chat.bot.bot_id for chat in item.chats]
     assert row["responses"] == [reply["text"] for reply in item.responses]
     assert row["item"].split("~") == [str(chat.pk) for chat in item.chats]

@@ -52,9 +52,9 @@ def test_a_translated_page_is_a_flag_of_its_task(browser: Client, setting: str) 
         if translates:
             assert post(person, address).status_code == 204
         post(person, f"/chat/{conversation.pk}/rate/", **ANSWERS)
-    found = flag_kinds.get("translated").find(StudyWork(study))
-    assert list(found.tasks) == [Task.objects.order_by("pk").first().pk]
-    assert found.of == 2
+    result = flag_kinds.get("translated").find(StudyWork(study))
+    assert list(result.tasks) == [Task.objects.order_by("pk").first().pk]
+    assert result.of == 2
     assert Whereabouts.objects.filter(is_translated=True).count() == 1
 
 

@@ -345,10 +345,10 @@ def test_a_judged_reply_is_named_by_its_place_on_the_page(browser: Client, is_fl
     assert f'href="{address.replace("&", "&amp;")}"' in page
     assert report(browser, address).json()["saved"]
     stored = ReplyReport.objects.get()
-    said = stored.item.responses[stored.response]["text"]
+    text = stored.item.responses[stored.response]["text"]
     shown = [one for one in ("reply of a", "reply of b") if one in page]
     second = max(shown, key=page.index)
-    assert said == second == ("reply of a" if is_flipped else "reply of b")
+    assert text == second == ("reply of a" if is_flipped else "reply of b")
     page = browser.get(f"/task/{task.public_id}/judge/").content.decode()
     assert page.count("is-reported") == 1
     for query in ("?n=9&place=0", "?n=1&place=2", "?n=1", "?n=0&place=0"):

@@ -273,7 +273,7 @@ async def test_the_socket_takes_an_image_and_the_bot_sees_it() -> None:
         return conversation, response.json()
 
     conversation, stored = await in_database(started)()
-    cookies = "; ".join(f"{one.key}={one.value}" for one in browser.cookies.values())
+    cookies = "; ".join(f"{cookie.key}={cookie.value}" for cookie in browser.cookies.values())
     page = WebsocketCommunicator(application, f"/ws/chat/{conversation.pk}/", headers=[(b"cookie", cookies.encode())])
 
     async def hears() -> dict[str, Any]:
@@ -327,9 +327,9 @@ def test_pages_show_the_image_and_one_that_is_withheld_to_staff_alone(browser: C
 
     # Whoever reads the chat can report the image as they can report a reply.
     assert page.content.decode().count("data-line") == 4
-    where = f"/task/{started.url.split('/')[2]}/report/?n=1&place=0"
-    assert "1: Look" in browser.get(where).content.decode()
-    assert post(browser, where, line="1", reason="private").status_code == 200
+    path = f"/task/{started.url.split('/')[2]}/report/?n=1&place=0"
+    assert "1: Look" in browser.get(path).content.decode()
+    assert post(browser, path, line="1", reason="private").status_code == 200
     [report] = ReplyReport.objects.all()
     assert (report.turn.index, report.turn.speaker) == (0, "human")
 

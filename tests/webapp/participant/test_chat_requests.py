@@ -195,9 +195,9 @@ def test_people_find_each_other_and_polling_keeps_their_place() -> None:
         chats = [begin(browser, "two").pk for browser in browsers]
         assert [frame["type"] for frame in state(browsers[0], chats[0])] == ["history", "waiting"]
         state(browsers[1], chats[1])
-        found = [state(browser, chat, -1)[0] for browser, chat in zip(browsers, chats, strict=True)]
-        assert {frame["state"] for frame in found} == {"here"}
-        assert sorted(frame["writes_first"] for frame in found) == [False, True]
+        results = [state(browser, chat, -1)[0] for browser, chat in zip(browsers, chats, strict=True)]
+        assert {frame["state"] for frame in results} == {"here"}
+        assert sorted(frame["writes_first"] for frame in results) == [False, True]
     finally:
         bots.discard("somebody")
 

@@ -38,9 +38,9 @@ def refused(conversation: Conversation) -> str:
 
 
 def seconds(conversation: Conversation) -> dict[str, Any]:
-    left = history(conversation.pk).time
-    assert left is not None
-    return left.for_page()
+    time = history(conversation.pk).time
+    assert time is not None
+    return time.for_page()
 
 
 def test_time_counts_from_the_first_message(browser: Client) -> None:
@@ -160,8 +160,8 @@ def test_a_pair_waits_for_the_least_time(browser: Client) -> None:
     make_arena("a", min_exchanges=1, least_minutes=1)
     browser.get("/s/a/")
     address = post(browser, "/s/a/start/", consent="on").url
-    for one in Conversation.objects.all():
-        exchange(one, "hello", "hi")
+    for conversation in Conversation.objects.all():
+        exchange(conversation, "hello", "hi")
     sent = post(browser, address, _n="1", choice="a")
     assert "note=too_soon" in sent.url
     assert "Chat a little longer before you choose." in browser.get(sent.url).content.decode()

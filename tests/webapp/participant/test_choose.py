@@ -115,8 +115,8 @@ def test_the_shares_and_their_weights_stand_on_its_page(client: Client) -> None:
     assert data is not None
     result = PARTS["items"].make(data, None).approval
     shares = [0.5, 0.5, 1, 1, 0.5, 0.5]
-    assert [one.option for one in result.options] == list(KEYS)
-    assert [one.approval for one in result.options] == shares
+    assert [option.option for option in result.options] == list(KEYS)
+    assert [option.approval for option in result.options] == shares
     assert list(result.weights.values()) == pytest.approx(softmax(shares).tolist())
     client.force_login(make_staff(Right.READ))
     address = reverse("dashboard:study_why", args=[study.key]) + "?part=items"

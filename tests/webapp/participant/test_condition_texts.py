@@ -34,19 +34,19 @@ def test_two_chats_of_a_row_show_their_own_scenario_also_in_a_fresh_browser(brow
         fresh = Client(enforce_csrf_checks=True)
         again = begin(fresh, "row", link)
         assert again.pk == conversation.pk
-        drawn = conversation.condition["scenario"]
-        [other] = {*scenarios} - {drawn}
+        scenario = conversation.condition["scenario"]
+        [other] = {*scenarios} - {scenario}
         for page in (texts_on(one, f"/chat/{conversation.pk}/") for one in (browser, fresh)):
-            assert scenarios[drawn] in page
+            assert scenarios[scenario] in page
             assert scenarios[other] not in page
             assert page.count('id="condition" open') == 1
         chat(conversation, 1)
         later = texts_on(fresh, f"/chat/{conversation.pk}/")
-        assert scenarios[drawn] in later
+        assert scenarios[scenario] in later
         assert 'id="condition" open' not in later
-        assert scenarios[drawn] in texts_on(fresh, f"/chat/{conversation.pk}/rate/")
+        assert scenarios[scenario] in texts_on(fresh, f"/chat/{conversation.pk}/rate/")
         assert post(fresh, f"/chat/{conversation.pk}/rate/", **ANSWERS).status_code == 302
-        seen.append(drawn)
+        seen.append(scenario)
         browser = fresh
         if number == 1:
             conversation = Conversation.objects.get(state=Conversation.State.OPEN)

@@ -237,7 +237,7 @@ IDS = {"PlatformIds", "PlatformVisit", "HookEvent", "Task", "Decision"}
 
 def tables_with(*marks: str) -> set[str]:
     """Return the names of all tables in whose texts or JSON one of the marks stands."""
-    found = set()
+    result = set()
     for model in apps.get_models():
         if not model._meta.managed:
             continue
@@ -248,8 +248,8 @@ def tables_with(*marks: str) -> set[str]:
         ]
         for row in model._base_manager.values_list(*columns) if columns else ():
             if any(mark in repr(row) for mark in marks):
-                found.add(model.__name__)
-    return found
+                result.add(model.__name__)
+    return result
 
 
 def finished(browser: Client) -> Task:
@@ -282,9 +282,9 @@ def test_whoever_finished_has_everything_deleted_and_is_paid() -> None:
     assert "Tick the box" in unsure
     assert Turn.objects.count() == 6
     assert post(elsewhere, link, confirm="on").status_code == 302
-    said = elsewhere.get(link).content.decode()
-    assert "All your data have been deleted." in said
-    assert "RATED1" in said
+    text = elsewhere.get(link).content.decode()
+    assert "All your data have been deleted." in text
+    assert "RATED1" in text
     assert not tables_with(SECRET)
     task.refresh_from_db()
     assert (task.state, task.outcome, task.payload) == ("withdrawn", "rated", {})

@@ -34,9 +34,9 @@ pytestmark = pytest.mark.django_db
 
 def link_on(page) -> str:
     """Return the path of the link that the page shows."""
-    found = re.search(r'id="link"[^>]* value="http://testserver([^"]+)"', page.content.decode())
-    assert found, page.content.decode()[-2000:]
-    return found[1]
+    match = re.search(r'id="link"[^>]* value="http://testserver([^"]+)"', page.content.decode())
+    assert match, page.content.decode()[-2000:]
+    return match[1]
 
 
 def press(device: Client, link: str):
@@ -173,8 +173,8 @@ def test_a_link_lets_one_person_in_and_tells_its_end_in_any_browser(closed_study
     assert finish(second, closed_study, 2) != code
     assert sorted(Participant.objects.values_list("platform_ids__external_id", flat=True)) == ["1", "2"]
     assert links_of(closed_study)[0].n_used == 2
-    kept = Participant.objects.earliest("created_at").recruitment
-    assert kept == {"link": "1"}, "the signature is kept nowhere"
+    recruitment = Participant.objects.earliest("created_at").recruitment
+    assert recruitment == {"link": "1"}, "the signature is kept nowhere"
 
 
 def test_a_link_in_use_lets_nobody_else_in_and_leads_back_once_it_is_idle(closed_study: Study, browser: Client) -> None:
@@ -251,12 +251,12 @@ def test_the_page_makes_lists_and_gives_them_as_csv(closed_study: Study, browser
     finish(browser, closed_study)
     staff = Client()
     staff.force_login(make_staff(Right.READ, Right.ADMINISTER))
-    where = "/dashboard/studies/s/people/links/"
-    assert staff.post(where, {"n": "2", "label": "=1+1", "days": "7"}).status_code == 302
+    path = "/dashboard/studies/s/people/links/"
+    assert staff.post(path, {"n": "2", "label": "=1+1", "days": "7"}).status_code == 302
     html = staff.get("/dashboard/studies/s/people/").content.decode()
     assert "class 7" in html
     assert "=1+1" in html
-    refused = staff.post(where, {"n": "0"})
+    refused = staff.post(path, {"n": "0"})
     assert (refused.status_code, refused.context["links_form"].errors.keys()) == (400, {"n"})
     file = staff.get("/dashboard/studies/s/people/links.csv?list=2")
     assert file["Content-Disposition"] == 'attachment; filename="s.links-2.csv"'

@@ -124,9 +124,9 @@ def test_a_running_number_opens_nobodys_chat_or_end(study: Study, browser: Clien
     assert thief.get(f"/chat/{conversation.pk}/").status_code == 404
     chat(conversation, 2)
     code = make_rating(conversation).task.completion_code
-    seen = thief.get(f"/s/s/?rid={rid}").content.decode()
-    assert code not in seen
-    assert str(conversation.pk) not in seen
+    text = thief.get(f"/s/s/?rid={rid}").content.decode()
+    assert code not in text
+    assert str(conversation.pk) not in text
     assert code in browser.get(f"/s/s/?rid={rid}").content.decode(), "its own browser is led to its end"
     assert Conversation.objects.count() == 1
 

@@ -62,7 +62,7 @@ def test_errors_are_marked_and_scored(browser: Client) -> None:
             {"start": 5, "end": 10, "category": "style", "severity": "minor"},
         ]
     }
-    assert [REPLY[one["start"] : one["end"]] for one in first.other_answers["spans"]] == ["Café", "👩‍👩‍👧"]
+    assert [REPLY[span["start"] : span["end"]] for span in first.other_answers["spans"]] == ["Café", "👩‍👩‍👧"]
     assert (second.answers["mqm"], second.other_answers) == (0, {"spans": []})
 
 
@@ -118,7 +118,7 @@ def test_no_error_stands_alone(browser: Client) -> None:
 
 def test_the_same_errors_twice_change_nothing() -> None:
     task = task_open(participant=make_participant(make_errors_study()))
-    [target, _second] = [one.target for one in requested_ratings(task)]
+    [target, _second] = [rating.target for rating in requested_ratings(task)]
     for spans in (["0:4:style:minor", "5:10:style:major"], ["5:10:style:major", "0:4:style:minor"]):
         rating_add(task=task, target=target, answers={"spans": spans})
     assert RatingRevision.objects.count() == 0
@@ -151,7 +151,7 @@ def test_errors_are_results_exports_and_lines_of_the_reader(client: Client) -> N
     marked = {"p0": ["0:4:accuracy:major"], "p1": ["2:10:accuracy:minor", "22:25:style:critical"]}
     for name, spans in marked.items():
         task = task_open(participant=make_participant(study, entry_nonce=name))
-        first, second = (one.target for one in requested_ratings(task))
+        first, second = (rating.target for rating in requested_ratings(task))
         rating_add(task=task, target=first, answers={"spans": spans})
         rating_add(task=task, target=second, answers={"spans": ["_none"]})
     ratings = study_ratings(study)

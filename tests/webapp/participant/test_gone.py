@@ -28,9 +28,9 @@ pytestmark = pytest.mark.django_db
 
 def key_on(page: str) -> str:
     """Return what the page calls the thing that it asks about."""
-    found = re.search(r'name="_of" value="([^"]+)"', page)
-    assert found
-    return found[1]
+    match = re.search(r'name="_of" value="([^"]+)"', page)
+    assert match
+    return match[1]
 
 
 def erase(conversation_id: UUID) -> None:
@@ -141,7 +141,7 @@ def test_a_server_error_says_what_is_saved_and_pay_knows_whose_fault_it_was(
     assert "Your answers up to item 1 are saved." in said
     assert reference in said
     assert "mailto:lab@example.org" in said
-    logged = next(one for one in caplog.records if reference in one.getMessage())
+    logged = next(record for record in caplog.records if reference in record.getMessage())
     assert "ZeroDivisionError" in repr(logged.exc_info)
     again = re.search(r'button-primary" href="([^"]+)"', said)[1]
     assert "Pair 2 of 2" in shown(browser.get(again, follow=True))

@@ -243,7 +243,7 @@ def make_dialogues(n_chats: int = 4, **fields: Any) -> Study:
 
 
 def pairs_of(task: Task) -> list[tuple[Slot, ...]]:
-    return [one.slots for one in requested_ratings(task)]
+    return [rating.slots for rating in requested_ratings(task)]
 
 
 def judge_all(task: Task, answer: int) -> None:
@@ -299,8 +299,8 @@ def test_each_pair_has_two_bots_and_nobody_reads_a_conversation_twice() -> None:
     for number in range(4):
         person = make_participant(study, entry_nonce=f"r{number}")
         task = task_open(participant=person)
-        seen = [slot.conversation for pair in pairs_of(task) for slot in pair]
-        assert len({chat.pk for chat in seen}) == len(seen) == 6
+        conversations = [slot.conversation for pair in pairs_of(task) for slot in pair]
+        assert len({chat.pk for chat in conversations}) == len(conversations) == 6
         for a, b in pairs_of(task):
             assert (a.side, b.side) == ("A", "B")
             assert a.conversation.bot.bot_id != b.conversation.bot.bot_id
@@ -324,8 +324,8 @@ def test_a_pair_that_is_begun_is_given_to_as_many_people_as_are_wanted() -> None
         task = task_open(participant=make_participant(study, entry_nonce=f"r{number}"))
         [(a, b)] = pairs_of(task)
         given.append((str(a.conversation_id), str(b.conversation_id)))
-    counted = Counter(frozenset(pair) for pair in given)
-    assert sorted(counted.values()) == [2, 2]
+    counts = Counter(frozenset(pair) for pair in given)
+    assert sorted(counts.values()) == [2, 2]
     assert len(set(given)) == 4, "each conversation of a pair was A once"
 
 
@@ -356,8 +356,8 @@ def test_a_draft_can_be_rehearsed_over_rehearsed_dialogues(browser: Client) -> N
 
 @pytest.mark.parametrize("of", ["", "nothing", "one-bot"])
 def test_a_study_opens_with_conversations_of_two_bots(of: str) -> None:
-    one = make_study("one-bot", bots=["eliza"])
-    make_rating(make_conversation(one, n_exchanges=3))
+    study = make_study("one-bot", bots=["eliza"])
+    make_rating(make_conversation(study, n_exchanges=3))
     with pytest.raises(ValidationError) as refused:
         make_study("b", protocol="dialogues", bots=[], dialogues_of=of)
     assert (of or "b") in refused.value.message_dict["dialogues_of"][0]
@@ -371,9 +371,9 @@ def test_choices_are_judgements_of_pairs_of_bots(client: Client) -> None:
             is_eliza = one.slots[0].conversation.bot.bot_id == "eliza"
             answers = {"preference": 1 if is_eliza else -1}
             rating_add(task=task, target=one.target, answers=answers, comment=REASON)
-    found = study_judgements(study)
-    assert len(found.item) == 4
-    won = found.answers["preference"] * [1 if bot == "eliza" else -1 for bot in found.first]
+    result = study_judgements(study)
+    assert len(result.item) == 4
+    won = result.answers["preference"] * [1 if bot == "eliza" else -1 for bot in result.first]
     assert set(won) == {1.0}
     client.force_login(make_staff(Right.READ))
     for name in ("study", "study_results", "study_why"):

@@ -110,8 +110,8 @@ async def test_socket_and_withheld_replies_speak_it() -> None:
     def started() -> tuple[str, str]:
         make_spoken()
         browser = Client(enforce_csrf_checks=True)
-        found = begin(browser, query="?lang=de")
-        return str(found.pk), "; ".join(f"{c.key}={c.value}" for c in browser.cookies.values())
+        result = begin(browser, query="?lang=de")
+        return str(result.pk), "; ".join(f"{c.key}={c.value}" for c in browser.cookies.values())
 
     conversation_id, cookies = await in_database(started)()
     page = await Page(conversation_id, cookies).open()
@@ -216,8 +216,8 @@ def test_own_lines_are_translated_in_the_builder() -> None:
     sent |= {name: f" {GERMAN[line]} " for name, line in lines.items() if line != "Where to?"}
     assert client.post(address, sent).status_code == 302
     study.refresh_from_db()
-    wanted = {line: words for line, words in GERMAN.items() if line != "Where to?"}
-    assert study.values.texts.translations == {"de": wanted}
+    expected = {line: words for line, words in GERMAN.items() if line != "Where to?"}
+    assert study.values.texts.translations == {"de": expected}
     check = page_of(client.get("/dashboard/studies/s/build/check/"))
     assert "Your own lines without a translation are shown as written: 1 into German, 10 into Arabic." in check
     assert "Über Tee" in page_of(client.get("/preview/s/consent/?lang=de"))

@@ -87,12 +87,12 @@ def test_a_message_is_stored_answered_and_read(study: Study, browser: Client) ->
     assert "has already been answered" in again.content.decode()
     assert "not answered yet" not in text_of(staff, "/dashboard/")
 
-    told = "The researchers have answered your message."
-    assert told in text_of(browser, f"/chat/{conversation.pk}/")
+    text = "The researchers have answered your message."
+    assert text in text_of(browser, f"/chat/{conversation.pk}/")
     thread = text_of(browser, PAGE)
     assert "Only here." in thread
-    assert told not in thread
-    assert told not in text_of(browser, f"/chat/{conversation.pk}/")
+    assert text not in thread
+    assert text not in text_of(browser, f"/chat/{conversation.pk}/")
 
 
 @pytest.mark.parametrize(

@@ -168,7 +168,7 @@ def test_results_exports_reader_and_package(browser: Client, address: str, tmp_p
     assert post(browser, address, _n="1").url.endswith("/done/")
     judged = study_judgements(study)
     assert (len(judged), judged.exchange.tolist(), len(set(judged.item))) == (3, [1, 2, 3], 3)
-    by = {(one.bot, one.exchange): one.share.mean for one in judge_pairs(judged).picks}
+    by = {(pick.bot, pick.exchange): pick.share.mean for pick in judge_pairs(judged).picks}
     assert by == {
         (bots[0], None): pytest.approx(1 / 3),
         (bots[0], 1): 1,

@@ -243,12 +243,12 @@ def test_whoever_withdraws_in_mechanical_turks_frame_sends_their_work_all_the_sa
     person.open(turk.accept("worker"))
     ENDS["rated"](person)
     code = Task.objects.get().completion_code
-    [link] = [one for one in Page(person.html).links if one.startswith("/withdraw/")]
+    [link] = [link for link in Page(person.html).links if link.startswith("/withdraw/")]
     assert turk.HOST in policy(Client().get(link))["frame-ancestors"], "its frame shows the page"
     person.open(link)
     person.send("", to=link, confirm="on")
     assert "All your data have been deleted." in person.html
-    [link] = [one for one in Page(person.html).links if one.startswith("/task/")]
+    [link] = [link for link in Page(person.html).links if link.startswith("/task/")]
     person.open(link)
     address, fields = Page(person.html).form_to("/externalSubmit")
     assert turk.submit(address, urlencode(fields)) == (200, "Submitted.")
@@ -351,25 +351,25 @@ def read(client: Client, path: str) -> str:
 def pages_of(browser: Client, query: str, **settings: Any) -> list[str]:
     """Return everything that is read on the way of a chat that fails, and on that of a withdrawal."""
     make_study("s", pays_in_full=True, ids_kept_days=30, withdrawal_days=30, **settings)
-    found = [read(browser, f"/s/s/{query}")]
+    results = [read(browser, f"/s/s/{query}")]
     chat = begin(browser, query=query)
     exchange(chat, "hello", "hello you")
-    found += [read(browser, f"/chat/{chat.pk}/"), read(browser, f"/chat/{chat.pk}/report/?turn=1")]
+    results += [read(browser, f"/chat/{chat.pk}/"), read(browser, f"/chat/{chat.pk}/report/?turn=1")]
     assert end_early(browser, query).pk == chat.pk
-    found += [read(browser, f"/chat/{chat.pk}/done/"), read(browser, f"/s/s/{query}")]
+    results += [read(browser, f"/chat/{chat.pk}/done/"), read(browser, f"/s/s/{query}")]
     withdrawal = f"/withdraw/{withdrawal_token(Participant.objects.get())}/"
-    found.append(read(browser, withdrawal))
+    results.append(read(browser, withdrawal))
     assert post(browser, withdrawal, confirm="on").status_code == 302
-    found += [read(browser, withdrawal), read(browser, f"/s/s/{query}")]
-    found.append(read(Client(), f"/s/s/{'?id=' if 'id=' in query else '?PROLIFIC_PID='}"))
-    return found
+    results += [read(browser, withdrawal), read(browser, f"/s/s/{query}")]
+    results.append(read(Client(), f"/s/s/{'?id=' if 'id=' in query else '?PROLIFIC_PID='}"))
+    return results
 
 
 @pytest.mark.parametrize("come_by", LINKS)
 def test_a_study_without_pay_says_no_word_of_it(browser: Client, come_by: str) -> None:
     settings, query = LINKS[come_by]
     for page in pages_of(browser, query, **settings):
-        assert not (said := OF_PAY.search(page)), page[said.start() - 200 : said.end() + 200]
+        assert not (match := OF_PAY.search(page)), page[match.start() - 200 : match.end() + 200]
 
 
 @pytest.mark.parametrize("come_by", LINKS)

@@ -224,7 +224,7 @@ def test_people_who_compare_differ_too() -> None:
 
 
 def test_people_have_favourites_that_others_share_in_part() -> None:
-    chosen = Counter(one for seed in PEOPLE for one in person_of(seed).favourites(QUESTIONS, 2))
+    chosen = Counter(favourite for seed in PEOPLE for favourite in person_of(seed).favourites(QUESTIONS, 2))
     assert chosen.total() == 2 * len(PEOPLE)
     assert len(chosen) == len(QUESTIONS)
     assert max(chosen.values()) > 1.5 * min(chosen.values())

@@ -46,11 +46,11 @@ def test_a_chat_asks_no_more_of_the_database_than_this(study: Study) -> None:
 
     def counted(name: str, act: Callable[[], Any]) -> Any:
         with CaptureQueriesContext(connection) as queries:
-            found = act()
+            result = act()
         asked[name] = len(queries)
         if name == "start":
             asked["locked"] = statements_locked([query["sql"] for query in queries.captured_queries])
-        return found
+        return result
 
     page = counted("entry", lambda: browser.get("/s/s/"))
     fields = {"consent": "on", "_entry": entry_field(page), "csrfmiddlewaretoken": csrf(browser)}

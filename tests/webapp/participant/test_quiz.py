@@ -75,7 +75,7 @@ def test_a_miss_is_explained_and_a_second_try_passes(browser: Client) -> None:
     assert "<mark>Talk about anything you like" in html
     assert 'name="quiz_1"' not in html
     assert sent(browser, address, quiz_2="A computer program").endswith("/questions/")
-    assert [one.is_right for one in QuizAttempt.objects.all()] == [False, True]
+    assert [attempt.is_right for attempt in QuizAttempt.objects.all()] == [False, True]
     assert browser.get(address).url.endswith("/questions/")
 
 
@@ -251,8 +251,8 @@ def make_chosen(**fields: object) -> Study:
 
 def offered(page: str) -> dict[str, str]:
     """Return the numbers of the radio buttons by the names beside them."""
-    found = re.findall(r'name="_chatbot" value="(\d+)"> <span dir="auto">([^<]+)</span>', page)
-    return {name: number for number, name in found}
+    matches = re.findall(r'name="_chatbot" value="(\d+)"> <span dir="auto">([^<]+)</span>', page)
+    return {name: number for number, name in matches}
 
 
 def form_of(page: str) -> dict[str, str]:
@@ -271,8 +271,8 @@ def start(client: Client, study: Study, name: str) -> str:
 @pytest.mark.parametrize("name", NAMES.values())
 def test_who_chooses_a_name_gets_its_bot(name: str) -> None:
     study = make_chosen()
-    given = start(Client(), study, name)
-    assert NAMES[given] == name
+    result = start(Client(), study, name)
+    assert NAMES[result] == name
     assert Task.objects.get().drawn_by["chosen"] == "names"
 
 
@@ -281,8 +281,8 @@ def test_neutral_names_say_nothing_and_stand_for_other_bots_each_time() -> None:
     page = Client().get("/s/s/").content.decode()
     assert set(offered(page)) == {"Chatbot 1", "Chatbot 2", "Chatbot 3"}
     assert not any(bot in page.lower() for bot in NAMES)
-    given = {start(Client(), study, "Chatbot 1") for _ in range(12)}
-    assert len(given) > 1
+    results = {start(Client(), study, "Chatbot 1") for _ in range(12)}
+    assert len(results) > 1
 
 
 def test_without_a_preference_and_for_scripts_the_rule_draws() -> None:

@@ -86,7 +86,7 @@ def do_part(client: Client, query: str = "") -> Task:
 
 def _scales(chat: Conversation) -> list[str]:
     assert chat.study is not None
-    return [one.key for one in chat.study.rubric.dimensions.all()]
+    return [dimension.key for dimension in chat.study.rubric.dimensions.all()]
 
 
 def do_quickly(participant: Participant) -> Task:
@@ -173,7 +173,9 @@ def test_who_comes_too_late_gets_an_end_of_their_own() -> None:
     late = Task.objects.get(outcome=Outcome.LATE)
     assert (late.state, late.sitting) == ("ended", "second")
     assert sitting_miss(participant=late.participant).pk == late.pk
-    [count] = [one for one in sitting_counts(study, include_synthetic=False, now=timezone.now()) if one.number == 2]
+    [count] = [
+        count for count in sitting_counts(study, include_synthetic=False, now=timezone.now()) if count.number == 2
+    ]
     assert (count.n_begun, count.done, count.early, count.due, count.late) == (0, 0, 0, 0, 1)
 
 
@@ -313,9 +315,9 @@ def test_who_did_all_parts_gets_their_bonus_once() -> None:
     for _click in range(2):
         answer = staff.post("/dashboard/studies/s/people/decide/", {"action": "bonus_all"})
         assert answer.status_code == 302
-    assert [one.amount for one in Decision.objects.filter(participant=person)] == [Decimal("2.50")]
+    assert [decision.amount for decision in Decision.objects.filter(participant=person)] == [Decimal("2.50")]
     counts = sitting_counts(study, include_synthetic=False, now=timezone.now())
-    assert [(one.n_begun, one.done, one.share) for one in counts] == [(1, 1, None), (1, 1, 1.0)]
+    assert [(count.n_begun, count.done, count.share) for count in counts] == [(1, 1, None), (1, 1, 1.0)]
 
 
 def test_the_first_page_says_what_each_part_pays() -> None:

@@ -305,13 +305,13 @@ async def test_the_first_frame_has_the_texts_of_the_condition_for_participants_a
     texts = {"scenario": "You are <b>lost</b>.", "instructions": "Ask.\nThank."}
     levels = [{"key": key, "bot_prompt": "Be rude.", "opening": "Hm?", **texts} for key in ("one", "two")]
     factors = [{"key": "scenario", "levels": levels}]
-    for key, fields, wanted in (("with", {"factors": factors}, {"condition": texts}), ("without", {}, {})):
+    for key, fields, expected in (("with", {"factors": factors}, {"condition": texts}), ("without", {}, {})):
         conversation_id, cookies = await in_database(started)(key, **fields)
         socket = Page(conversation_id, cookies).socket
         assert (await socket.connect())[0]
         frame = json.loads(await socket.receive_from(timeout=60))
         await socket.disconnect()
-        assert frame == {"type": "history", "turns": frame["turns"], "can_rate": False, "pending": None, **wanted}
+        assert frame == {"type": "history", "turns": frame["turns"], "can_rate": False, "pending": None, **expected}
 
 
 async def test_replies_are_picked_after_an_opening(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -365,19 +365,19 @@ async def test_pages_of_two_participants_find_each_other() -> None:
     bots.put(PersonBot(name="somebody"))
     try:
         chats = await in_database(both_started)()
-        one = await Page(*chats[0]).open()
-        waiting = await one.hears()
+        result = await Page(*chats[0]).open()
+        waiting = await result.hears()
         assert (waiting["type"], waiting["state"]) == ("waiting", "waiting")
         assert 0 < waiting["seconds_left"] <= 60
-        await one.says("Hello?", str(uuid.uuid4()))
-        assert (await one.hears())["code"] == "waiting_for_reply"
+        await result.says("Hello?", str(uuid.uuid4()))
+        assert (await result.hears())["code"] == "waiting_for_reply"
         other = await Page(*chats[1]).open()
         here = await other.hears()
         assert (here["type"], here["state"]) == ("waiting", "here")
-        history, found = await one.hears(), await one.hears()
+        history, results = await result.hears(), await result.hears()
         assert history["type"] == "history"
-        assert found == {"type": "waiting", "state": "here", "writes_first": not here["writes_first"]}
-        first, second = (one, other) if found["writes_first"] else (other, one)
+        assert results == {"type": "waiting", "state": "here", "writes_first": not here["writes_first"]}
+        first, second = (result, other) if results["writes_first"] else (other, result)
         await first.says("Hello!", str(uuid.uuid4()))
         assert (await first.hears())["type"] == "turn"
         seat = await in_database(PartnerSeat.objects.get)(writes_second=True)

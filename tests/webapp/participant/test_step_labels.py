@@ -121,7 +121,7 @@ def test_no_labels_of_steps_are_asked_where_none_are_shown_or_wanted(fields: dic
 
 def label(study: Study, *codes: str) -> None:
     task = task_open(participant=make_participant(study, entry_nonce="-".join(codes)))
-    first, second = (one.target for one in requested_ratings(task))
+    first, second = (rating.target for rating in requested_ratings(task))
     rating_add(task=task, target=first, answers={**NO_LABEL, "steps": list(codes)})
     rating_add(task=task, target=second, answers=NO_LABEL)
 
@@ -142,8 +142,8 @@ def test_labels_of_steps_are_exported_and_come_back_from_a_package(tmp_path: Pat
     assert [row[at] for row in exporter_get("ratings").rows(study, ExportOptions())] == [
         [["Wrong: call"], ["Übel"]], None, [[], []], None
     ]  # fmt: skip
-    found = Rating.objects.filter(task__participant__study=again(study, tmp_path), turn__index=1).order_by("pk")
-    assert [one.other_answers for one in found] == [{"steps": [["Wrong: call"], ["Übel"]]}, {"steps": [[], []]}]
+    result = Rating.objects.filter(task__participant__study=again(study, tmp_path), turn__index=1).order_by("pk")
+    assert [one.other_answers for one in result] == [{"steps": [["Wrong: call"], ["Übel"]]}, {"steps": [[], []]}]
 
 
 @pytest.mark.parametrize("labels", [[], ["a", "a"], [""], ["x" * 201], ["a\nb"], ["a"] * 21, "Wrong call", {"a": "b"}])
@@ -186,7 +186,10 @@ def test_mistakes_in_a_file_are_refused_with_their_places() -> None:
     wrong = {**file, "step_marking": {"label_steps": "maybe", "step_labels": ["Good", "two\nlines"]}}
     with pytest.raises(ValuesError) as refused:
         study_file_read(yaml.safe_dump(wrong))
-    assert {one.path for one in refused.value.mistakes} >= {"step_marking.label_steps", "step_marking.step_labels[1]"}
+    assert {mistake.path for mistake in refused.value.mistakes} >= {
+        "step_marking.label_steps",
+        "step_marking.step_labels[1]",
+    }
 
 
 class OwnProcess(StudyClient):

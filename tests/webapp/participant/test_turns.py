@@ -95,7 +95,7 @@ def test_chosen_replies_are_drawn_and_stay(browser: Client) -> None:
     [[_chat, indexes]] = task.payload["turns"].items()
     assert len(indexes) == 2
     assert set(indexes) < {1, 3, 5}
-    assert [one.turn.index for one in requested_ratings(task)] == indexes
+    assert [rating.turn.index for rating in requested_ratings(task)] == indexes
     [left_out] = {1, 3, 5} - set(indexes)
     other = requested_ratings(task)[0].turn.conversation.turns.get(index=left_out)
     with pytest.raises(Refused, match="not part of the task"):

@@ -45,13 +45,13 @@ def row_amounts(client: Client, study: Study) -> dict[str, str]:
     page = client.get(f"/dashboard/studies/{study.key}/people/")
     assert page.status_code == 200
     soup = BeautifulSoup(page.content, "html.parser")
-    found = {}
+    results = {}
     for row in soup.select(".people-table tbody tr"):
         link, cell = row.select_one(".person-id"), row.select_one("td[data-label=Pay]")
         assert link
         assert cell
-        found[link["aria-label"].removeprefix("pid-")] = flat(cell.get_text(" ")).strip()
-    return found
+        results[link["aria-label"].removeprefix("pid-")] = flat(cell.get_text(" ")).strip()
+    return results
 
 
 def end_late(key: SubmissionKey) -> None:
@@ -104,7 +104,7 @@ def test_approving_pays_what_the_participant_was_shown(study: Study, visit: Make
     run_job(job)
     job.refresh_from_db()
     assert job.result == {"sent": 4, "failed": 0}
-    kept = {name: (one["status"], one["bonuses"]) for name, one in platform.submissions.items()}
+    kept = {name: (submission["status"], submission["bonuses"]) for name, submission in platform.submissions.items()}
     assert kept == {
         "ses-out": ("SCREENED OUT", [10]),
         "ses-late": ("SCREENED OUT", [50]),

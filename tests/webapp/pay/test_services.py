@@ -50,7 +50,7 @@ def test_a_visit_is_approved_once(paid: Study, visit: Make) -> None:
 def test_visits_of_one_person_are_found_among_all(paid: Study, visit: Make) -> None:
     keys = [visit("rated", "a"), visit("rated", "b")]
     visits = submissions_of(paid)
-    assert [[one.key for one in visits.get_visits(key.participant)] for key in keys] == [[key] for key in keys]
+    assert [[visit.key for visit in visits.get_visits(key.participant)] for key in keys] == [[key] for key in keys]
     assert visits.get_visits(uuid.uuid4()) == []
 
 
@@ -123,7 +123,7 @@ def test_one_form_gives_one_bonus(paid: Study, visit: Make) -> None:
     for _again in range(2):
         visit_bonus(study=paid, key=key, amount=Decimal("0.50"), form_id=form)
     visit_bonus(study=paid, key=key, amount=Decimal("0.50"))
-    assert [one.amount for one in submissions_of(paid).by_key[key].bonuses] == [Decimal("0.50")] * 2
+    assert [bonus.amount for bonus in submissions_of(paid).by_key[key].bonuses] == [Decimal("0.50")] * 2
 
 
 @pytest.mark.parametrize("amount", ["0", "-1", "1000.01", "0.005", "NaN", "Infinity"])
@@ -163,13 +163,13 @@ def test_every_end_is_told_with_its_code(paid: Study, visit: Make) -> None:
     keys = {end: visit(end, end) for end in ends}
     agreed_only = make_participant(paid, platform="prolific", external_id="pid-agreed")
     visits = submissions_of(paid)
-    found = {visit.key: visit for visit in visits.all}
-    assert len(found) == len(ends) + 1
+    results = {visit.key: visit for visit in visits.all}
+    assert len(results) == len(ends) + 1
     for end, key in keys.items():
-        assert found[key].outcome == end
-        assert found[key].is_ours == (end == "bot_failed")
-        assert (found[key].duration is None) == (end in ("left", "inside"))
-    assert found[SubmissionKey(agreed_only.pk, "")].outcome == "inside"
+        assert results[key].outcome == end
+        assert results[key].is_ours == (end == "bot_failed")
+        assert (results[key].duration is None) == (end in ("left", "inside"))
+    assert results[SubmissionKey(agreed_only.pk, "")].outcome == "inside"
     codes = codes_shown(visits.all)
     assert {end: codes.get(key) for end, key in keys.items()} == {
         "rated": "CDONE111",
@@ -229,8 +229,8 @@ def test_ids_and_codes_are_found_and_ids_only_by_those_who_may_see_them(paid: St
     assert search("") == {ann, bob}
     assert search("pid-ann", by_id=False) == set()
     assert search("cwith", by_id=False) == {bob}
-    own = Participant.objects.get(pk=ann.participant).tasks.get().completion_code
-    assert search(own.lower()) == {ann}
+    completion_code = Participant.objects.get(pk=ann.participant).tasks.get().completion_code
+    assert search(completion_code.lower()) == {ann}
 
 
 def test_queries_do_not_grow_with_people(paid: Study, visit: Make) -> None:
@@ -282,9 +282,9 @@ def test_the_same_answer_throughout(paid: Study, visit: Make) -> None:
     same = visit("rated", "same", **alike)
     visit("rated", "other", **{**alike, "quality": 5})
     visit("rated", "third", **{**alike, "empathy": 1})
-    found = named(paid)
-    assert list(found) == [same]
-    assert found[same] == {"same_answer": "5 times 4. 33 % of tasks have this flag."}
+    result = named(paid)
+    assert list(result) == [same]
+    assert result[same] == {"same_answer": "5 times 4. 33 % of tasks have this flag."}
 
 
 def test_who_lost_a_chat_or_came_for_a_code_that_is_missing_has_none(paid: Study, visit: Make) -> None:

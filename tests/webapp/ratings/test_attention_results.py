@@ -58,7 +58,7 @@ FIVES = {question.key: 5 for question in DEFAULT_QUESTIONS}
 def missed_by_task() -> list[list[CheckAnswer]]:
     """Return the checks that were missed, of each task in which some were."""
     answered = checks_by_task(Task.objects.all()).values()
-    missed = [[one for one in checks if not one.passed] for checks in answered]
+    missed = [[check for check in checks if not check.passed] for checks in answered]
     return [checks for checks in missed if checks]
 
 
@@ -93,8 +93,8 @@ def test_a_check_in_the_form_after_a_chat_is_no_rating_and_sets_apart_who_misses
     assert ratings_counted(study).count() == 1
     assert ratings_counted(study, include_failed=True).count() == 2
     assert len(rows_of(study, "conversations")) == 1
-    found = missed_by_task()
-    assert [(one.kind, one.name, one.answer) for [one] in found] == [("after", "attentive", "4")]
+    result = missed_by_task()
+    assert [(one.kind, one.name, one.answer) for [one] in result] == [("after", "attentive", "4")]
     told = rows_of(study, "checks")
     assert [(row["kind"], row["passed"], row["outcome"]) for row in told] == [
         ("after", True, "rated"),
@@ -121,7 +121,7 @@ def test_as_many_may_be_missed_as_the_study_says_wherever_they_stand() -> None:
         outcomes.append(done.task.outcome)
     assert outcomes == ["rated", "failed_check"]
     assert ChatCheckAnswer.objects.count() == 2
-    kinds = [[one.kind for one in checks] for checks in checks_by_task(Task.objects.all()).values()]
+    kinds = [[check.kind for check in checks] for checks in checks_by_task(Task.objects.all()).values()]
     assert kinds == [["before", "after", "chat"]] * 2
 
 
@@ -210,14 +210,16 @@ def test_items_come_again_apart_from_their_first_time_and_count_once(
     rating = Rating.objects.filter(item__purpose=Item.Purpose.REPEAT).order_by("pk")[0]
     Rating.objects.filter(pk=rating.pk).update(answers={**FIVES, "quality": 3})
     again = list(repeats_answered(study))
-    found = own_of_questions(study, again)["quality"]
-    assert (found.same.mean, found.apart.mean, found.n_people) == (0.75, 0.5, 4)
-    assert found.same.low < 0.75
+    quality = own_of_questions(study, again)["quality"]
+    assert (quality.same.mean, quality.apart.mean, quality.n_people) == (0.75, 0.5, 4)
+    assert quality.same.low < 0.75
     worst = own_of_people(again)[0]
     assert (worst.person, worst.n_same, worst.n) == (rating.participant_id, 4, 5)
     assert (worst.low, worst.high) == (None, None), "all answers are of one item"
     other = replace(again[0], item="another", person=worst.person)
-    both = next(one for one in own_of_people([*again, other]) if one.person == worst.person)
+    both = next(
+        own_of_person for own_of_person in own_of_people([*again, other]) if own_of_person.person == worst.person
+    )
     assert both.low < both.n_same / both.n < both.high
     told = [row for row in rows_of(study, "repeats") if row["question"] == "quality"]
     assert sorted(row["second"] for row in told) == [3, 5, 5, 5]
@@ -227,7 +229,7 @@ def test_items_come_again_apart_from_their_first_time_and_count_once(
     assert "4 participants rated an item twice." in page
     with django_assert_max_num_queries(42) as shown:  # what checks came to is stored with the flags
         client.get(f"/dashboard/studies/{study.key}/people/")
-    assert not any('"ratings_rating"."answers"' in one["sql"] for one in shown.captured_queries)
+    assert not any('"ratings_rating"."answers"' in captured_query["sql"] for captured_query in shown.captured_queries)
     assert "4 of 5" in page
     copy = study_copy(study=study)
     assert copy.items.count() == 6

@@ -111,8 +111,8 @@ def test_column_heads_have_an_arrow_and_a_note_names_what_is_not_known(file: Pat
 def test_a_mean_of_dimensions_has_a_direction_if_all_of_them_have_one() -> None:
     study = make_study("s", after=CHECKED)
     dimensions = study_dimensions(study)
-    assert [one.reversed for one in dimensions] == [False, True, None]
-    assert [one.key for one in dimensions] == ["quality", "dull", "warm"]
+    assert [dimension.reversed for dimension in dimensions] == [False, True, None]
+    assert [dimension.key for dimension in dimensions] == ["quality", "dull", "warm"]
     led = dimensions_led(dimensions, ["quality", "dull", "warm"])
     assert (led[0].key, led[0].reversed) == (MEAN_KEY, None)
     assert dimensions_led(dimensions[:2], ["quality", "dull"])[0].head.endswith(" ↑")
@@ -132,7 +132,7 @@ def test_attention_checks_are_no_dimensions_of_a_package(tmp_path: Path) -> None
     read = confab.read(path)
     assert set(read.dimensions) == {"quality", "dull", "warm"}
     assert "attn" in read.tables["ratings"].columns
-    directions = {one.key: one.reversed for one in read.answers.dimensions}
+    directions = {dimension.key: dimension.reversed for dimension in read.answers.dimensions}
     assert directions == {"quality": False, "dull": True, "warm": None}
 
 
@@ -153,10 +153,10 @@ def test_a_question_says_its_direction_in_words_or_as_before() -> None:
 def test_settings_of_an_imported_study_have_both_directions(file: Path) -> None:
     run_import(file)
     client: Client = signed_in(*Right)
-    where = reverse("dashboard:study_build_step", args=["k", "general"])
+    url = reverse("dashboard:study_build_step", args=["k", "general"])
     sent = {"name": "K", "key": "k", "seed": "1", "kappa_items": "9", "higher": ["quality"], "reversed": ["dull"]}
-    seen = client.get(where).context
-    hidden = {field.html_name: field.value() for field in seen["form"].hidden_fields()}
-    client.post(where, {**hidden, **sent})
-    found = dict(Study.objects.get(key="k").rubric.dimensions.values_list("key", "reversed"))
-    assert found == {"quality": False, "dull": True}
+    context = client.get(url).context
+    hidden = {field.html_name: field.value() for field in context["form"].hidden_fields()}
+    client.post(url, {**hidden, **sent})
+    result = dict(Study.objects.get(key="k").rubric.dimensions.values_list("key", "reversed"))
+    assert result == {"quality": False, "dull": True}

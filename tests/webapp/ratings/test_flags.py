@@ -37,9 +37,9 @@ def work_of(*said: Sequence[str | Message], people: Sequence[Any] = (), prescrib
 def words(name: str, work: StudyWork) -> dict[int, str]:
     """Return what a kind says of each task that has it."""
     kind = flag_kinds.get(name)
-    found = kind.find(work)
-    assert found.of or found.why_none in kind.reasons
-    return {task: kind.explain(figures, found.about) for task, figures in found.tasks.items()}
+    result = kind.find(work)
+    assert result.of or result.why_none in kind.reasons
+    return {task: kind.explain(figures, result.about) for task, figures in result.tasks.items()}
 
 
 def test_every_kind_has_words_and_a_name_of_its_own() -> None:
@@ -128,11 +128,11 @@ def test_a_machine_is_suspected_of_long_messages_that_nobody_typed() -> None:
     even = Message(longer, typed=MessageTyping(220, 0, 0, 60_000))
     by_words = Message(longer, typed=MessageTyping(44, 0, 0, 60_000))
     pasted = Message(long, typed=MessageTyping(1, 1, 0, 400))
-    found = words(
+    result = words(
         "machine", work_of([quick, even], [slow, slow], [by_words, by_words], [pasted, pasted, slow, slow, slow])
     )
-    assert list(found) == [0], "and two of five are not half"
-    assert found[0].startswith(
+    assert list(result) == [0], "and two of five are not half"
+    assert result[0].startswith(
         "1 of 2 long messages were typed faster than people can type. 1 of 2 long messages were typed without a "
         "single deletion. "
     )

@@ -109,7 +109,7 @@ def test_votes_are_judgements_of_replies_and_none_is_none(tmp_path: Path) -> Non
     file = tmp_path / "c.jsonl"
     json_of("export", "--study", "talk", "--what", "conversations", "--format", "jsonl", "--output", str(file))
     read = confab.read(file).judged
-    assert sorted((one.response, one.ratings[0]["vote"]) for one in read.items) == [("reply 1", -1), ("reply 1", 1)]
+    assert sorted((item.response, item.ratings[0]["vote"]) for item in read.items) == [("reply 1", -1), ("reply 1", 1)]
 
 
 def test_marked_replies_are_judged_on_every_label() -> None:
@@ -121,11 +121,11 @@ def test_marked_replies_are_judged_on_every_label() -> None:
             keys = ("ignores", "contradicts", "invents", "nonsense", "repeats", "feeling", "asks")
             answers = {**dict.fromkeys(keys, 0), "asks": 1, "ignores": ticked}
             rating_add(task=task, target=judgement.target, answers=answers)
-    found = list(study_judged(study))
-    assert [one.response for one in found] == ["reply 0", "reply 1", "reply 2"]
-    assert [value for _, value in found[0].scores("asks")[0]] == [1, 1]
-    assert sorted(value for _, value in found[0].scores("ignores")[0]) == [0, 1]
-    told = judge(judgements_of(found), ["words_bot", "length"], target="asks")
+    results = list(study_judged(study))
+    assert [one.response for one in results] == ["reply 0", "reply 1", "reply 2"]
+    assert [value for _, value in results[0].scores("asks")[0]] == [1, 1]
+    assert sorted(value for _, value in results[0].scores("ignores")[0]) == [0, 1]
+    told = judge(judgements_of(results), ["words_bot", "length"], target="asks")
     assert told["length"].unavailable == "it does not describe single replies"
     by_words = told["words_bot"].to_json()
     assert by_words["n"] == 3
@@ -148,10 +148,10 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
 )
 def test_lines_that_cannot_be_read_are_told_with_the_error(case: str, line: str) -> None:
     path = ROOT / "tests" / "cases" / case
-    told = f"{line}: .*context is "
-    with pytest.raises(CommandError, match=told):
+    text = f"{line}: .*context is "
+    with pytest.raises(CommandError, match=text):
         call_command("evaluate_metrics", "--data", str(path), "--metrics", "words")
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=text):
         confab.judge(path, ["words"])
 
 
@@ -159,12 +159,12 @@ def test_lines_left_out_are_told_with_the_result(tmp_path: Path) -> None:
     good = [{"id": k, "context": ["hi"], "response": "yes " * (k + 1), "ratings": [{"a": k}]} for k in range(4)]
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(map(json.dumps, [*good, {**good[0], "id": 9, "context": "hi"}])))
-    told = "line 5: context is 'hi'; it must be a list"
-    assert confab.judge(path, ["words_bot"])["words_bot"].to_json()["skipped_lines"] == [told]
+    text = "line 5: context is 'hi'; it must be a list"
+    assert confab.judge(path, ["words_bot"])["words_bot"].to_json()["skipped_lines"] == [text]
     err = StringIO()
     asked = ["--data", str(path), "--metrics", "words_bot", "--json"]
     call_command("evaluate_metrics", *asked, stdout=StringIO(), stderr=err)
-    assert err.getvalue().count(told) == 1
+    assert err.getvalue().count(text) == 1
 
 
 def test_a_file_in_another_language_is_told_with_the_metrics_that_do_not_hold_for_it(tmp_path: Path) -> None:
@@ -253,8 +253,8 @@ def test_models_without_a_name_are_one_bot(items_study: Study) -> None:
 @pytest.mark.parametrize("page", ["", "results/", "results/why/", "results/prediction/", "conversations/", "report/"])
 def test_pages_show_it(items_study: Study, page: str) -> None:
     client = signed_in(*Right)
-    shown = client.get(f"/dashboard/studies/{items_study.key}/{page}")
-    assert shown.status_code == 200, page
+    response = client.get(f"/dashboard/studies/{items_study.key}/{page}")
+    assert response.status_code == 200, page
 
 
 def test_the_overview_counts_items_and_asks_for_no_chatbot(items_study: Study) -> None:

@@ -113,8 +113,8 @@ def test_only_what_is_in_the_task_is_rated_and_by_the_rubric(study: Study) -> No
     task = task_open(participant=make_participant(study))
     other = task_open(participant=make_participant(study))
     [_left, right, alone] = slots_of(task)
-    seen = [slot.conversation_id for slot in slots_of(task)]
-    [unseen] = Conversation.objects.exclude(pk__in=[pk for pk in seen if pk])
+    conversation_ids = [slot.conversation_id for slot in slots_of(task)]
+    [unseen] = Conversation.objects.exclude(pk__in=[pk for pk in conversation_ids if pk])
     [elsewhere] = study.items.exclude(pk=alone.item_id)
     strange: list[Any] = [unseen, unseen.turns.all()[0], elsewhere, (right, slots_of(other)[0])]
     for target in [*strange, (right, right)]:
@@ -139,10 +139,10 @@ def test_a_stored_conversation_and_its_turns_can_be_rated_by_themselves(study: S
 
 def test_what_people_judge_is_spread_by_the_rule_and_then_used_up(study: Study) -> None:
     people = [make_participant(study) for _ in range(3)]
-    shown = Counter(
+    counts = Counter(
         slot.conversation_id or slot.item_id for person in people for slot in slots_of(task_open(participant=person))
     )
-    assert sorted(shown.values()) == [1, 2, 2, 2, 2]
+    assert sorted(counts.values()) == [1, 2, 2, 2, 2]
     task = task_open(participant=people[0])
     left, right, alone = slots_of(task)
     rating_add(task=task, target=(left, right), answers=ANSWERS)

@@ -276,14 +276,14 @@ def test_a_fit_of_the_hybrid_metric_leaves_people_out_too(rated: Study) -> None:
     assert "1 of 4 people are excluded" in page
     assert "No fit without these participants yet" in page
     sent = {"targets": ["quality"], "preset": "paper", "intercept": "common"}
-    made = client.post(f"{address}?without=same_answer", sent)
-    assert made.headers["Location"] == f"{address}?without=same_answer"
+    response = client.post(f"{address}?without=same_answer", sent)
+    assert response.headers["Location"] == f"{address}?without=same_answer"
     newest = HybridFit.objects.order_by("-pk")[0]
     assert newest.request["without"] == ["same_answer"]
     package = reverse("dashboard:study_package", args=[rated.key])
     shown = signed_in(Right.READ, Right.PAY, username="pays")
-    told = shown.get(package, {"without": "same_answer"}, follow=True).content.decode()
-    assert "rated.zip --without same_answer" in told
+    text = shown.get(package, {"without": "same_answer"}, follow=True).content.decode()
+    assert "rated.zip --without same_answer" in text
 
 
 COUNTED = KeystrokeCounts(keystrokes=3, pastes=1, deletions=0, ms=900)
@@ -308,8 +308,8 @@ def test_typing_is_stored_only_where_people_agreed_to_it(fields: dict[str, objec
     assert Typing.objects.count() == n_stored
     page = Client().get(f"/s/{study.key}/").content.decode()
     assert page.count("We never store which keys.") == n_stored
-    said = consent_texts(study.values)["typing_notice"]
-    assert ("We never store" in said) is bool(n_stored)
+    typing_notice = consent_texts(study.values)["typing_notice"]
+    assert ("We never store" in typing_notice) is bool(n_stored)
 
 
 def test_frames_may_carry_it_and_need_not() -> None:

@@ -76,9 +76,9 @@ def test_studies_of_before_keep_all_their_levels(file: Path) -> None:
 def test_a_file_read_without_a_study_keeps_todays_levels_and_takes_one(file: Path) -> None:
     read = confab.read(file, scale=(1, 7))
     assert confab.compare(read).alpha == 0.10
-    found = confab.compare(read, level=0.95)
-    assert found.alpha == 0.05
-    assert found.pairs[0].p == confab.compare(read).pairs[0].p
+    result = confab.compare(read, level=0.95)
+    assert result.alpha == 0.05
+    assert result.pairs[0].p == confab.compare(read).pairs[0].p
     assert notebook_compare(read, level=0.99).alpha == 0.01
     assert confab.models(read, level=0.99).alpha == 0.01
     assert (confab.models(read).level, confab.models(read).alpha) == (0.90, 0.05)
@@ -105,11 +105,11 @@ def test_a_study_file_has_the_level(given: dict[str, float | None], stored: floa
 def test_a_change_after_people_have_begun_is_shown_and_logged() -> None:
     study = make_study("s")
     make_participant(study)
-    assert not any("confidence level was changed" in one for one in smallest_sentences(study, 0.6, 1))
+    assert not any("confidence level was changed" in sentence for sentence in smallest_sentences(study, 0.6, 1))
     study = study_edit(study=study, level=0.9)
     assert any(
-        "changed after the first participants had started: from 95 % to 90 %" in one
-        for one in smallest_sentences(study, 0.6, 1)
+        "changed after the first participants had started: from 95 % to 90 %" in sentence
+        for sentence in smallest_sentences(study, 0.6, 1)
     )
     assert study.versions.count() == 2
 

@@ -93,7 +93,7 @@ def test_a_reversed_question_counts_the_other_way_and_stays_as_it_was_given() ->
     bot = rating.conversation.bot.bot_id
 
     def mean() -> float | None:
-        return {one.bot.bot_id: one for one in bot_summary(study).bots}[bot].intervals["quality"].mean
+        return {bot.bot.bot_id: bot for bot in bot_summary(study).bots}[bot].intervals["quality"].mean
 
     assert mean() == 6
     turn(study, "quality")

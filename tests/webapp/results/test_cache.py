@@ -97,13 +97,13 @@ def test_another_rating_is_another_state_of_the_data(study: Study) -> None:
 
 
 def test_parts_made_of_the_same_data_look_at_them_once(study: Study, django_assert_num_queries: Any) -> None:
-    asked = AnalysisKey(study, "comparisons", include_failed=True)
-    digest = asked.state.digest
-    beside = asked.with_part("dimensions")
+    key = AnalysisKey(study, "comparisons", include_failed=True)
+    digest = key.state.digest
+    beside = key.with_part("dimensions")
     with django_assert_num_queries(0):
         assert beside.state.digest == digest
     assert digest == AnalysisKey(study, "dimensions", include_failed=True).state.digest
-    other = asked.with_part("correlations")
+    other = key.with_part("correlations")
     assert (other.part, other.include_failed) == ("correlations", True)
     assert other.state == AnalysisKey(study, "correlations", include_failed=True).state
     assert other.state.digest != digest
@@ -194,14 +194,14 @@ def test_a_stopped_job_is_shown_as_stopped(study: Study) -> None:
 def test_two_requests_at_one_moment_make_one_job(study: Study) -> None:
     if connection.vendor == "sqlite":
         pytest.skip("a database in memory has one connection; PostgreSQL shows it")
-    barrier, found = threading.Barrier(4), []
+    barrier, results = threading.Barrier(4), []
 
     def ask() -> None:
         try:
             question = AnalysisKey(Study.objects.get(pk=study.pk), "comparisons")
             barrier.wait(10)
             job = get_result(question).job
-            found.append(job.pk)
+            results.append(job.pk)
         finally:
             connection.close()
 
@@ -210,5 +210,5 @@ def test_two_requests_at_one_moment_make_one_job(study: Study) -> None:
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert len(found) == 4
-    assert len(set(found)) == Job.objects.count() == 1
+    assert len(results) == 4
+    assert len(set(results)) == Job.objects.count() == 1

@@ -85,10 +85,10 @@ def test_nobody_at_work_is_said_with_what_to_do(staff: Client, study: Study) -> 
     where = address(study, "study_results")
     assert "No worker" not in read(staff, where)
     Job.objects.update(updated_at=timezone.now() - timedelta(minutes=1))
-    said = "No worker has picked up this job, so probably none is running. make run starts a worker"
-    assert said in read(staff, where)
+    text = "No worker has picked up this job, so probably none is running. make run starts a worker"
+    assert text in read(staff, where)
     live = reverse("dashboard:job_live", args=["results", Job.objects.get().pk])
-    assert said in read(staff, live)
+    assert text in read(staff, live)
     now = timezone.now()
     worker = Process.objects.create(
         id=uuid4(), roles=[WORKER], pid=1, began_at=now, heard_at=now, details={"queues": ["analysis"]}
@@ -97,10 +97,10 @@ def test_nobody_at_work_is_said_with_what_to_do(staff: Client, study: Study) -> 
     for one in (where, live):
         page = read(staff, one)
         assert busy in page
-        assert said not in page
+        assert text not in page
     worker.details = {"queues": ["another"]}
     worker.save()
-    assert said in read(staff, live)
+    assert text in read(staff, live)
 
 
 def test_a_failure_is_told_with_a_button_for_who_may_run_things(
@@ -218,11 +218,11 @@ def test_a_report_is_found_by_the_parameters_of_its_post(staff: Client, study: S
     page = address(study, "study_report")
     answer = staff.post(page, asked) if by == "body" else staff.post(f"{page}?{urlencode(asked, safe=',')}")
     do_all()
-    shown = staff.get(answer["Location"])
+    response = staff.get(answer["Location"])
     [job] = Job.objects.filter(kind="report")
     assert (job.payload["include_synthetic"], job.payload["without"]) == (True, ["fast", "pasted"])
-    assert shown.context["made"] == job
-    assert shown.context["sections"] == "ratings,raters"
+    assert response.context["made"] == job
+    assert response.context["sections"] == "ratings,raters"
     assert staff.get(f"{page}?synthetic=1&without=pasted,fast").context["made"] == job
 
 

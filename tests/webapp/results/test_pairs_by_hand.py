@@ -72,11 +72,11 @@ def judged() -> Study:
 
 def rows_of(study: Study) -> pd.DataFrame:
     """Read the judgements from the rows of the database, first reply by first reply."""
-    found = []
+    results = []
     for rating in Rating.objects.filter(item__study=study).select_related("item").order_by("pk"):
         one, two = rating.item.responses
         marks = [len(re.findall(r"^- ", text["text"], re.M)) for text in (one, two)]
-        found.append(
+        results.append(
             {
                 "item": rating.item.key,
                 "rater": str(rating.participant_id),
@@ -87,7 +87,7 @@ def rows_of(study: Study) -> pd.DataFrame:
                 "markup": np.log2((1 + marks[0]) / (1 + marks[1])),
             }
         )
-    return pd.DataFrame(found)
+    return pd.DataFrame(results)
 
 
 def davidson(rows: pd.DataFrame, controls: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -127,12 +127,12 @@ def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
     study = study_edit(study=judged(), state=Study.State.ENDED)
     study.is_sequential = False  # as if imported: the fixed-sample test
     rows = rows_of(study)
-    found = study_pairs(study).results
-    assert (found.n, found.n_items, found.n_raters) == (72, 9, 8)
+    results = study_pairs(study).results
+    assert (results.n, results.n_items, results.n_raters) == (72, 9, 8)
 
     # Strengths with ties, plain and between replies equally long and equally marked up.
     t = stats.t.ppf(0.5 + LEVEL / 2, 8 - 1)
-    for controls, fitted in (([], found.strengths), (["length", "markup"], found.held)):
+    for controls, fitted in (([], results.strengths), (["length", "markup"], results.held)):
         at, covariance = davidson(rows, controls)
         contrasts = {(0, 1): [-1, 0], (0, 2): [0, -1], (1, 2): [1, -1]}
         p_values, ranges = [], dict.fromkeys(BOTS, (1, 3))
@@ -140,7 +140,9 @@ def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
             contrast = np.zeros(len(at))
             contrast[:2] = weights
             gap, error = contrast @ at, np.sqrt(contrast @ covariance @ contrast)
-            pair = next(one for one in fitted.comparisons if (one.a, one.b) == (BOTS[i], BOTS[j]))
+            pair = next(
+                comparison for comparison in fitted.comparisons if (comparison.a, comparison.b) == (BOTS[i], BOTS[j])
+            )
             assert pair.difference == pytest.approx(gap, abs=1e-4)
             # Derivatives by hand are numerical: a ten-thousandth of the width.
             near = max(1e-3, 1e-4 * 2 * t * error)
@@ -167,7 +169,7 @@ def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
     rows["b"] = rows[["first", "second"]].max(axis=1)
     rows["score"] = rows["said"] * np.where(rows["first"] == rows["a"], 1, -1)
     for (a, b), part in rows.groupby(["a", "b"]):
-        outcome = found.get_outcome("quality", a, b)
+        outcome = results.get_outcome("quality", a, b)
         assert outcome.wins.mean == pytest.approx((part["score"] == 1).mean())
         assert outcome.ties.mean == pytest.approx((part["score"] == 0).mean())
         given = part["score"].to_numpy(dtype=float)
@@ -176,17 +178,17 @@ def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
         assert [outcome.ahead.low, outcome.ahead.high] == pytest.approx(by_hand)
 
     # Who is preferred: the level whose interval ends at 0, corrected for the three pairs.
-    outcomes = [one for one in found.outcomes if one.question == "quality"]
+    outcomes = [outcome for outcome in results.outcomes if outcome.question == "quality"]
     for one in outcomes:
         part = rows[(rows["a"] == one.a) & (rows["b"] == one.b)]
         given = part["score"].to_numpy(dtype=float)
         spread = over_both(given, part["rater"].to_numpy(), part["item"].to_numpy())
         at = ends(given.mean(), spread, 1 - one.p, (-1, 1))
         assert min(map(abs, at)) == pytest.approx(0, abs=1e-9)
-    told, p_holm, *_rest = multipletests([one.p for one in outcomes], alpha=1 - LEVEL, method="holm")
-    assert [one.p_holm for one in outcomes] == pytest.approx(p_holm)
-    assert [bool(one.sign) for one in outcomes] == told.tolist()
-    assert found.test == "fixed"
+    told, p_holm, *_rest = multipletests([outcome.p for outcome in outcomes], alpha=1 - LEVEL, method="holm")
+    assert [outcome.p_holm for outcome in outcomes] == pytest.approx(p_holm)
+    assert [bool(outcome.sign) for outcome in outcomes] == told.tolist()
+    assert results.test == "fixed"
 
     # Kappa: the median over pairs of raters who share as many items as the study says.
     table = rows.pivot(index="item", columns="rater", values="score")
@@ -195,7 +197,7 @@ def test_a_stored_study_of_pairs_is_what_brute_force_says() -> None:
         both = table[[one, two]].dropna()
         if len(both) >= SHARED:
             kappas.append(cohen_kappa_score(both[one], both[two]))
-    kappa = next(one for one in found.kappas if one.question == "quality")
+    kappa = next(kappa for kappa in results.kappas if kappa.question == "quality")
     assert kappa.n_pairs == len(kappas) == 28
     assert kappa.found.value == pytest.approx(np.median(kappas))
 
@@ -227,7 +229,7 @@ def compared() -> Study:
 
 @pytest.mark.django_db
 def test_whole_dialogues_are_what_a_model_of_choices_without_ties_says() -> None:
-    found = study_pairs(study := compared()).results
+    results = study_pairs(study := compared()).results
     rows = pd.DataFrame(
         {
             "pair": "~".join(sorted(str(slot.conversation_id) for slot in two)),
@@ -240,7 +242,7 @@ def test_whole_dialogues_are_what_a_model_of_choices_without_ties_says() -> None
         for two in [(rating.first, rating.second)]
     )
     rows = rows[rows["first"] != rows["second"]]
-    assert (found.n, found.n_items, found.n_raters) == (len(rows), rows["pair"].nunique(), 10)
+    assert (results.n, results.n_items, results.n_raters) == (len(rows), rows["pair"].nunique(), 10)
     assert len(rows) == 40, "nobody reads a conversation twice: nine make four pairs"
 
     sides = [(rows[side].to_numpy()[:, None] == BOTS[1:]).astype(float) for side in ("first", "second")]
@@ -252,13 +254,17 @@ def test_whole_dialogues_are_what_a_model_of_choices_without_ties_says() -> None
     covariance[1:, 1:] = np.asarray(fit.cov_params()) * 10 / 9
     t = stats.t.ppf(0.5 + LEVEL / 2, 10 - 1)
     for i, j in combinations(range(3), 2):
-        pair = next(one for one in found.strengths.comparisons if (one.a, one.b) == (BOTS[i], BOTS[j]))
+        pair = next(
+            comparison
+            for comparison in results.strengths.comparisons
+            if (comparison.a, comparison.b) == (BOTS[i], BOTS[j])
+        )
         half = t * np.sqrt(covariance[i, i] + covariance[j, j] - 2 * covariance[i, j])
         assert pair.difference == pytest.approx(at[i] - at[j], abs=1e-4)
         assert (pair.low, pair.high) == pytest.approx((at[i] - at[j] - half, at[i] - at[j] + half), abs=1e-3)
         mine = rows[rows[["first", "second"]].isin([BOTS[i], BOTS[j]]).all(axis=1)]
         won = mine["said"] * np.where(mine["first"] == BOTS[i], 1, -1)
-        outcome = found.get_outcome("preference", BOTS[i], BOTS[j])
+        outcome = results.get_outcome("preference", BOTS[i], BOTS[j])
         assert outcome.wins.mean == pytest.approx((won == 1).mean())
         assert outcome.ties.mean == 0
 
@@ -269,7 +275,7 @@ def test_whole_dialogues_are_what_a_model_of_choices_without_ties_says() -> None
         both = table[[one, two]].dropna()
         if len(both) >= study.values.judging.kappa_items:
             kappas.append(cohen_kappa_score(both[one], both[two]))
-    [kappa] = found.kappas
+    [kappa] = results.kappas
     assert kappa.n_pairs == len(kappas)
 
 
@@ -315,7 +321,7 @@ def test_what_was_said_beside_known_replies_is_what_pandas_says() -> None:
     assert beside.n_revised == (table["left"] != 3).sum()
     assert beside.revised_by == pytest.approx(1)
     best = table.groupby("bot")["overall"].mean().sort_values(ascending=False)
-    assert [one.bot for one in beside.bots] == list(best.index)
+    assert [bot.bot for bot in beside.bots] == list(best.index)
     for one in beside.bots:
         mine = table[table["bot"] == one.bot]
         assert one.n_ratings == len(mine)
@@ -354,14 +360,14 @@ def test_what_people_chose_is_what_statsmodels_says() -> None:
     assert (shares > 0).all()
     assert (shares < 1).all()
     r = np.corrcoef(table.T)
-    for n, one in enumerate(approval.options):
+    for n, option in enumerate(approval.options):
         count = int(table[:, n].sum())
-        assert (one.option, one.n, one.approval) == (options[n], count, pytest.approx(shares[n]))
+        assert (option.option, option.n, option.approval) == (options[n], count, pytest.approx(shares[n]))
         wilson = proportion_confint(count, 15, alpha=0.05, method="wilson")
-        assert (one.low, one.high) == pytest.approx(wilson)
-        assert one.weight == pytest.approx(np.exp(shares[n]) / np.exp(shares).sum())
+        assert (option.low, option.high) == pytest.approx(wilson)
+        assert option.weight == pytest.approx(np.exp(shares[n]) / np.exp(shares).sum())
         moves = [1 if k == n else -at[k] / (1 - at[n]) for k in range(6)]
-        for told, sign in ((one.weight_low, -1), (one.weight_high, 1)):
+        for told, sign in ((option.weight_low, -1), (option.weight_high, 1)):
             far = [move * abs(middle[k] + np.sign(move) * sign * half[k] - shares[k]) for k, move in enumerate(moves)]
             apart = np.sqrt(sum(far[k] * far[m] * r[k, m] for k in range(6) for m in range(6)))
             assert told == pytest.approx(1 / (1 + np.exp(-np.log(at[n] / (1 - at[n])) - sign * apart)))

@@ -107,15 +107,17 @@ def test_people_and_simulated_chats_are_read_with_stored_metrics_and_ids() -> No
         run_job(MetricRun.objects.latest("pk"))
     shared = TextCache("cpu")
     people, simulated = people_study(study, shared), simulated_study(run, "replayed", shared)
-    assert {one.conversation.id for one in people.dialogues} == {one.conversation.id for one in simulated.dialogues}
-    said = {one.conversation.id: one.conversation.texts[1::2] for one in people.dialogues}
+    assert {dialogue.conversation.id for dialogue in people.dialogues} == {
+        dialogue.conversation.id for dialogue in simulated.dialogues
+    }
+    said = {dialogue.conversation.id: dialogue.conversation.texts[1::2] for dialogue in people.dialogues}
     assert all(
-        said[one.conversation.id][: len(one.conversation.texts) // 2] == one.conversation.texts[1::2]
-        for one in simulated.dialogues
+        said[dialogue.conversation.id][: len(dialogue.conversation.texts) // 2] == dialogue.conversation.texts[1::2]
+        for dialogue in simulated.dialogues
     ), "each within its own chat"
     assert "words" in simulated._computed
     table = simulated.metrics(["words"]).set_index("conversation")
-    again = metric_get("words").compute([one.conversation for one in simulated.dialogues], shared=shared)
+    again = metric_get("words").compute([dialogue.conversation for dialogue in simulated.dialogues], shared=shared)
     for name in again.conversations:
         assert table[name].to_dict() == pytest.approx(again.conversations[name].to_dict(), nan_ok=True)
 
@@ -135,15 +137,15 @@ def test_the_job_compares_and_is_kept_until_the_data_change() -> None:
     run_job(job)
     job.refresh_from_db()
     assert job.state == State.DONE, job.error
-    found = realism_of(job)
-    assert found is not None
-    assert found.participant == "replayed"
-    assert found.verdict.sentence
-    assert set(found.left_out) | set(found.bots) == {"bot_a", "bot_b"}
+    result = realism_of(job)
+    assert result is not None
+    assert result.participant == "replayed"
+    assert result.verdict.sentence
+    assert set(result.left_out) | set(result.bots) == {"bot_a", "bot_b"}
     assert realism_ask(run) == job
     Conversation.objects.filter(selfplay__run=run).first().delete()
     assert realism_ask(run) != job
-    assert realism_newest(study) == (job, found), "the older one is shown until the new one is there"
+    assert realism_newest(study) == (job, result), "the older one is shown until the new one is there"
 
 
 def test_self_play_of_the_same_bots_is_compared_too(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,13 +246,13 @@ def test_the_command_prints_the_document(capsys: pytest.CaptureFixture[str]) -> 
 def test_a_program_reads_the_document() -> None:
     run, job = compared(talked())
     program = Program(Right.READ)
-    told = program.get("studies/s/results/realism", run=run.pk).json()
-    assert told["document"] == RESULT.to_json()
-    assert told["job"] is None
-    assert told["participant"] == "replayed"
+    body = program.get("studies/s/results/realism", run=run.pk).json()
+    assert body["document"] == RESULT.to_json()
+    assert body["job"] is None
+    assert body["participant"] == "replayed"
     Job.objects.filter(pk=job.pk).delete()
-    told = program.get("studies/s/results/realism", run=run.pk).json()
-    assert (told["document"], told["job"]["state"]) == (None, "queued")
+    body = program.get("studies/s/results/realism", run=run.pk).json()
+    assert (body["document"], body["job"]["state"]) == (None, "queued")
     assert program.get("studies/s/results/realism", run=99).status_code == 404
     assert program.get("studies/s/results/realism").status_code == 422
     assert program.get("studies/s/results/realism", run=run.pk, participant="x").status_code == 400
@@ -260,7 +262,7 @@ def test_the_report_has_the_newest_without_texts() -> None:
     study = talked()
     rate(study)
     compared(study)
-    found: dict[str, Any] = {}
+    results: dict[str, Any] = {}
     from webapp.insights.report_sections import report_steps
     from webapp.results.compute import PARTS
     from webapp.results.study_data import study_data, study_frame
@@ -270,7 +272,7 @@ def test_the_report_has_the_newest_without_texts() -> None:
     frame = study_frame(study, data.facts)
 
     def result(part: str) -> Any:
-        return found.setdefault(part, PARTS[part].make(data, None))
+        return results.setdefault(part, PARTS[part].make(data, None))
 
     steps = {step.id: step for step in report_steps(frame, result)}
     section = steps["simulated"].make()

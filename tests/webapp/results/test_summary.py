@@ -35,10 +35,10 @@ def test_means_counts_and_votes_are_those_of_the_rows() -> None:
     }
     for bot in summary.bots:
         values = given[bot.bot.bot_id]
-        found = bot.intervals["quality"]
-        assert found.mean == pytest.approx(np.mean(values))
+        result = bot.intervals["quality"]
+        assert result.mean == pytest.approx(np.mean(values))
         # Of the scale, and further than values of so few that happen to be close.
-        assert 1 <= found.low < found.mean < found.high <= 7
+        assert 1 <= result.low < result.mean < result.high <= 7
         assert (bot.votes_up, bot.votes_down) == (len(values), len(values))
         assert bot.n_replies == 3 * len(values)
     means = [bot.intervals["quality"].mean for bot in summary.bots]

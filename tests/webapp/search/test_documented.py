@@ -19,7 +19,7 @@ TABLES = {"field": (*CHOICES, *COUNTS, *COMPUTED), "order": ORDERS}
 
 def rows() -> dict[str, dict[str, str]]:
     """Return the rows of the page's tables by the word above the first column: first cell to second cell."""
-    found: dict[str, dict[str, str]] = {}
+    results: dict[str, dict[str, str]] = {}
     above = ""
     for line in (ROOT / "docs/guide/reading.md").read_text(encoding="utf-8").splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -28,8 +28,8 @@ def rows() -> dict[str, dict[str, str]]:
         elif not above:
             above = cells[0]
         elif code := re.fullmatch(r"`(\w+)`", cells[0]):
-            found.setdefault(above, {})[code[1]] = cells[1]
-    return found
+            results.setdefault(above, {})[code[1]] = cells[1]
+    return results
 
 
 def read(study: Study, line: str) -> SearchQuery:

@@ -27,16 +27,16 @@ pytestmark = pytest.mark.django_db
 
 def figures() -> dict[uuid.UUID, dict[str, float]]:
     """Return what the index holds."""
-    found: dict[uuid.UUID, dict[str, float]] = defaultdict(dict)
+    result: dict[uuid.UUID, dict[str, float]] = defaultdict(dict)
     rows = Figure.objects.values_list("conversation_id", "series__kind", "series__name", "value")
     for pk, kind, name, value in rows:
-        found[pk][f"{kind}.{name}"] = round(value, 5)
-    return dict(found)
+        result[pk][f"{kind}.{name}"] = round(value, 5)
+    return dict(result)
 
 
 def counted() -> dict[uuid.UUID, dict[str, float]]:
     """Return what it should hold, counted from the data."""
-    found: dict[uuid.UUID, dict[str, float]] = {}
+    results: dict[uuid.UUID, dict[str, float]] = {}
     for chat in Conversation.objects.prefetch_related("turns", "ratings", "metric_results"):
         turns, ratings = list(chat.turns.all()), list(chat.ratings.all())
         one: dict[str, float] = {}
@@ -67,8 +67,8 @@ def counted() -> dict[uuid.UUID, dict[str, float]]:
                 if value is not None:
                     one[f"metric.{name}"] = value
         if one:
-            found[chat.pk] = one
-    return found
+            results[chat.pk] = one
+    return results
 
 
 def spread_of(key: str, given: list[float]) -> dict[str, float]:
@@ -80,21 +80,22 @@ def spread_of(key: str, given: list[float]) -> dict[str, float]:
 def mean_of(rating: Rating) -> float | None:
     """Return the mean of a rating's answers, higher better, unless one is missing."""
     dimensions = list(rating.rubric.dimensions.all())
-    if len(dimensions) < 2 or any(one.key not in rating.answers for one in dimensions):
+    if len(dimensions) < 2 or any(dimension.key not in rating.answers for dimension in dimensions):
         return None
     answers = [
-        sum(one.scale) - rating.answers[one.key] if one.reversed else rating.answers[one.key] for one in dimensions
+        sum(dimension.scale) - rating.answers[dimension.key] if dimension.reversed else rating.answers[dimension.key]
+        for dimension in dimensions
     ]
     return sum(answers) / len(answers)
 
 
 def results_tallied() -> dict[tuple[int, int, str], int]:
     """Return the tally of results: study, version, language and how many."""
-    found: Counter[tuple[int, int, str]] = Counter()
+    counts: Counter[tuple[int, int, str]] = Counter()
     for study in Study.objects.all():
         for version, language, n in results_by_version(study=study, run=None):
-            found[study.pk, version, language] = n
-    return dict(found)
+            counts[study.pk, version, language] = n
+    return dict(counts)
 
 
 def results_there() -> dict[tuple[int, int, str], int]:
@@ -105,7 +106,7 @@ def results_there() -> dict[tuple[int, int, str], int]:
 
 def found_by(*words: str, exact: bool = False) -> set[uuid.UUID]:
     """Return the conversations in which all of this is said."""
-    asked = [SearchWords(one, exact) for one in words]
+    asked = [SearchWords(word, exact) for word in words]
     return set(Conversation.objects.filter(*map(words_within, asked)).values_list("pk", flat=True))
 
 

@@ -49,16 +49,16 @@ def make_run() -> SelfPlayRun:
 
 
 def found(study: Study, line: str) -> set[object]:
-    asked = parse_query(line, Numbers(study_dimensions(study)), study=study)
-    return {row.pk for row in Listing(study.conversations.all(), asked, study).take(None, 10)}
+    query = parse_query(line, Numbers(study_dimensions(study)), study=study)
+    return {row.pk for row in Listing(study.conversations.all(), query, study).take(None, 10)}
 
 
 def test_a_reader_stars_tags_and_notes(reader: Client, chat: Conversation) -> None:
-    where = reverse("dashboard:conversation_note", args=[chat.pk])
+    url = reverse("dashboard:conversation_note", args=[chat.pk])
     back = reverse("dashboard:study_conversations", args=["noted"]) + f"?chat={chat.pk}"
 
     def post(**data: object) -> None:
-        answer = reader.post(where, {**data, "next": back})
+        answer = reader.post(url, {**data, "next": back})
         assert (answer.status_code, answer.url) == (302, back)  # type: ignore[attr-defined]
 
     for _twice in range(2):
@@ -92,15 +92,15 @@ def test_a_reader_stars_tags_and_notes(reader: Client, chat: Conversation) -> No
 def test_a_tag_that_no_search_could_name_is_refused(reader: Client, chat: Conversation, text: str) -> None:
     with pytest.raises(Refused, match="is not a valid tag"):
         tag_add(conversation=chat, text=text, author=None)
-    where = reverse("dashboard:conversation_note", args=[chat.pk])
-    page = reader.post(where, {"what": "tag", "text": text}, follow=True)
+    url = reverse("dashboard:conversation_note", args=[chat.pk])
+    page = reader.post(url, {"what": "tag", "text": text}, follow=True)
     assert "is not a valid tag" in page.content.decode()
 
 
 def test_nobody_is_led_elsewhere(reader: Client, chat: Conversation) -> None:
-    where = reverse("dashboard:conversation_note", args=[chat.pk])
+    url = reverse("dashboard:conversation_note", args=[chat.pk])
     for elsewhere in ("https://example.org/", "//example.org", "javascript:alert(1)"):
-        answer = reader.post(where, {"what": "star", "next": elsewhere})
+        answer = reader.post(url, {"what": "star", "next": elsewhere})
         assert answer.url == reverse("dashboard:conversation", args=[chat.pk])  # type: ignore[attr-defined]
 
 
@@ -140,22 +140,22 @@ def test_two_conversations_stand_side_by_side(reader: Client, chat: Conversation
 
 
 def test_a_search_is_kept_by_name_for_one_person(reader: Client, chat: Conversation) -> None:
-    where = reverse("dashboard:study_keep", args=["noted"])
+    url = reverse("dashboard:study_keep", args=["noted"])
     listed = reverse("dashboard:study_conversations", args=["noted"])
     line = "quality<3 sort:quality"
     for name in ("Worst", " Worst "):
-        reader.post(where, {"name": name, "q": line, "columns": "quality,turns"})
-    kept = SavedSearch.objects.get()
-    assert (kept.name, kept.line, kept.columns) == ("Worst", line, "quality,turns")
+        reader.post(url, {"name": name, "q": line, "columns": "quality,turns"})
+    search = SavedSearch.objects.get()
+    assert (search.name, search.line, search.columns) == ("Worst", line, "quality,turns")
     page = flat(reader.get(listed).content.decode())
     assert 'href="?q=quality%3C3+sort:quality&amp;columns=quality,turns">Worst</a>' in page
     other = signed_in(Right.READ, username="other")
     assert "Worst" not in other.get(listed).content.decode()
-    other.post(where, {"what": "forget", "name": " Worst "})
+    other.post(url, {"what": "forget", "name": " Worst "})
     assert SavedSearch.objects.exists(), "somebody else's"
-    reader.post(where, {"what": "forget", "name": " Worst "})
+    reader.post(url, {"what": "forget", "name": " Worst "})
     assert not SavedSearch.objects.exists()
-    assert "There is no search to save" in reader.post(where, {"name": "x"}, follow=True).content.decode()
+    assert "There is no search to save" in reader.post(url, {"name": "x"}, follow=True).content.decode()
 
 
 def test_a_kept_search_for_a_metric_that_is_gone_is_shown_as_such(reader: Client, chat: Conversation) -> None:
@@ -173,22 +173,22 @@ def test_a_kept_search_for_a_metric_that_is_gone_is_shown_as_such(reader: Client
 
 def test_a_run_keeps_searches_of_its_own(reader: Client, chat: Conversation) -> None:
     run, other = make_run(), run_create(bots=["parrot"], n_conversations=2, n_turns=4, seed=1)
-    where = reverse("dashboard:run_keep", args=[run.pk])
+    url = reverse("dashboard:run_keep", args=[run.pk])
     listed = reverse("dashboard:run_conversations", args=[run.pk])
     for line in ("bot:parrot", "bot:eliza sort:-exchanges"):
-        answer = reader.post(where, {"name": "Best", "q": line})
+        answer = reader.post(url, {"name": "Best", "q": line})
         assert (answer.status_code, answer.url) == (302, listed)  # type: ignore[attr-defined]
-    kept = SavedSearch.objects.get()
-    assert (kept.run, kept.study, kept.line) == (run, None, "bot:eliza sort:-exchanges")
+    search = SavedSearch.objects.get()
+    assert (search.run, search.study, search.line) == (run, None, "bot:eliza sort:-exchanges")
     assert 'href="?q=bot:eliza+sort:-exchanges">Best</a>' in flat(reader.get(listed).content.decode())
     others = [
         reverse("dashboard:run_conversations", args=[other.pk]),
         reverse("dashboard:study_conversations", args=["noted"]),
     ]
     assert all(">Best<" not in reader.get(one).content.decode() for one in others)
-    reader.post(reverse("dashboard:study_keep", args=["noted"]), {"what": "forget", "name": kept.name})
+    reader.post(reverse("dashboard:study_keep", args=["noted"]), {"what": "forget", "name": search.name})
     assert SavedSearch.objects.exists(), "it is no search of the study"
-    reader.post(where, {"what": "forget", "name": kept.name})
+    reader.post(url, {"what": "forget", "name": search.name})
     assert not SavedSearch.objects.exists()
 
 
@@ -196,9 +196,9 @@ def test_what_a_search_finds_in_a_run_leads_to_its_export(reader: Client) -> Non
     run = make_run()
     listed = reverse("dashboard:run_conversations", args=[run.pk])
     page = reader.get(listed, {"q": "bot:eliza"}).content.decode()
-    where = reverse("dashboard:run", args=[run.pk])
-    assert f'href="{where}?q=bot:eliza&amp;include_failed=on#export"' in page
-    page = reader.get(where, {"q": "bot:eliza"}).content.decode()
+    url = reverse("dashboard:run", args=[run.pk])
+    assert f'href="{url}?q=bot:eliza&amp;include_failed=on#export"' in page
+    page = reader.get(url, {"q": "bot:eliza"}).content.decode()
     assert 'name="q" value="bot:eliza"' in page
     sent = reader.get(
         reverse("dashboard:run_export", args=[run.pk]), {"what": "conversations", "format": "jsonl", "q": "bot:eliza"}
@@ -207,7 +207,7 @@ def test_what_a_search_finds_in_a_run_leads_to_its_export(reader: Client) -> Non
     assert len(lines) == 2
     assert all('"eliza"' in line for line in lines)
     # Without a search the form has none.
-    assert 'name="q"' not in reader.get(where).content.decode()
+    assert 'name="q"' not in reader.get(url).content.decode()
 
 
 def links(html: str) -> list[str]:
@@ -227,8 +227,8 @@ def test_all_tags_and_notes_lead_to_the_searches_that_find_them(reader: Client, 
     note_add(conversation=chat, text="<b>Look</b> again.", author=author)
     note_add(conversation=other, text="Of nobody.", author=None)
     note_add(conversation=elsewhere, text="Not of this study.", author=author)
-    where = reverse("dashboard:study_conversations", args=["noted"])
-    page = reader.get(where, NOTES)
+    url = reverse("dashboard:study_conversations", args=["noted"])
+    page = reader.get(url, NOTES)
     html = page.content.decode()
     assert "&lt;b&gt;Look&lt;/b&gt; again." in html
     assert "odd &lt;i&gt;one&lt;/i&gt;" in html
@@ -236,14 +236,14 @@ def test_all_tags_and_notes_lead_to_the_searches_that_find_them(reader: Client, 
     assert html.index("Of nobody.") < html.index("author unknown") < html.index("Look&lt;/b&gt;")
     assert html.index("Look&lt;/b&gt;") < html.index(">lee<")
     assert [(tag.text, tag.n) for tag, _href in page.context["noted_tags"]] == [("odd <i>one</i>", 2)]
-    found = {href: reader.get(href).context for href in links(html)}
-    assert [(one["bench"].line, one["page"].total) for one in found.values()] == [
+    results = {href: reader.get(href).context for href in links(html)}
+    assert [(one["bench"].line, one["page"].total) for one in results.values()] == [
         ("is:noted", 2),
         ("is:noted", 2),
         ("is:starred", 1),
         ('tag:"odd <i>one</i>"', 2),
     ]
-    opened = [one["pane"].conversation for one in found.values()]
+    opened = [one["pane"].conversation for one in results.values()]
     assert opened[:3] == [other, chat, other]
 
 
@@ -253,27 +253,27 @@ def test_tags_and_notes_come_page_by_page(reader: Client, chat: Conversation, mo
     for name in "abcde":
         tag_add(conversation=chat, text=name, author=None)
         note_add(conversation=chat, text=name, author=None)
-    where = reverse("dashboard:study_conversations", args=["noted"])
+    url = reverse("dashboard:study_conversations", args=["noted"])
     address, tags, notes = "", [], []
     for _page in range(3):
-        shown = reader.get(where + (address or "?notes=1")).context
-        tags += [tag.text for tag, _href in shown["noted_tags"]]
-        address = shown["next_tags"]
+        context = reader.get(url + (address or "?notes=1")).context
+        tags += [tag.text for tag, _href in context["noted_tags"]]
+        address = context["next_tags"]
     assert (tags, address) == (list("abcde"), "")
     for _page in range(3):
-        shown = reader.get(where + (address or "?notes=1")).context
-        assert shown["n_notes"] == 5
-        notes += [note.text for note, _bot, _href in shown["notes"]]
-        address = shown["next_notes"]
+        context = reader.get(url + (address or "?notes=1")).context
+        assert context["n_notes"] == 5
+        notes += [note.text for note, _bot, _href in context["notes"]]
+        address = context["next_notes"]
     assert (notes, address) == (list("edcba"), "")
     # Neither list turns the other one back, and what is no key is no error.
     newest = str(Note.objects.get(kind="note", text="d").pk)
-    both = reader.get(where, {**NOTES, "tags": "b", "before": newest}).context
+    both = reader.get(url, {**NOTES, "tags": "b", "before": newest}).context
     assert "tags=b" in both["next_notes"]
     assert f"before={newest}" in both["first_tags"]
     assert [tag.text for tag, _href in both["noted_tags"]] == ["c", "d"]
     assert [note.text for note, _bot, _href in both["notes"]] == ["c", "b"]
-    assert reader.get(where, {**NOTES, "tags": "~", "before": "x"}).status_code == 200
+    assert reader.get(url, {**NOTES, "tags": "~", "before": "x"}).status_code == 200
 
 
 def test_scripted_participants_are_left_out_of_tags_and_notes_as_of_the_list(
@@ -282,9 +282,9 @@ def test_scripted_participants_are_left_out_of_tags_and_notes_as_of_the_list(
     assert chat.study is not None
     Conversation.objects.filter(pk=chat.pk).update(is_synthetic=True)
     note_add(conversation=chat, text="Scripted.", author=None)
-    where = reverse("dashboard:study_conversations", args=["noted"])
-    assert reader.get(where, NOTES).context["n_notes"] == 0
-    counted = reader.get(where, {**NOTES, "synthetic": "1"})
+    url = reverse("dashboard:study_conversations", args=["noted"])
+    assert reader.get(url, NOTES).context["n_notes"] == 0
+    counted = reader.get(url, {**NOTES, "synthetic": "1"})
     assert counted.context["n_notes"] == 1
     [_note, _bot, href] = counted.context["notes"][0]
     assert reader.get(href).context["page"].total == 1
@@ -293,7 +293,7 @@ def test_scripted_participants_are_left_out_of_tags_and_notes_as_of_the_list(
 def test_more_notes_ask_no_more_of_the_database(
     reader: Client, chat: Conversation, django_assert_max_num_queries: Any
 ) -> None:
-    where = reverse("dashboard:study_conversations", args=["noted"])
+    url = reverse("dashboard:study_conversations", args=["noted"])
     counts = []
     for n in (1, 9):
         for number in range(n):
@@ -301,7 +301,7 @@ def test_more_notes_ask_no_more_of_the_database(
             note_add(conversation=chat, text=str(number), author=user)
             tag_add(conversation=chat, text=f"{n}/{number}", author=user)
         with django_assert_max_num_queries(40) as asked:
-            reader.get(where, NOTES)
+            reader.get(url, NOTES)
         counts.append(len(asked))
     assert counts[0] == counts[1]
 
@@ -312,12 +312,12 @@ def test_notes_of_a_run_are_listed_too(reader: Client, client: Client) -> None:
     assert row is not None
     tag_add(conversation=row, text="loops", author=None)
     note_add(conversation=row, text="Says it twice.", author=None)
-    where = reverse("dashboard:run_conversations", args=[run.pk])
-    html = reader.get(where, NOTES).content.decode()
+    url = reverse("dashboard:run_conversations", args=[run.pk])
+    html = reader.get(url, NOTES).content.decode()
     assert "Says it twice." in html
-    found = [reader.get(href).context["page"].total for href in links(html)]
-    assert found == [1, 1]
-    assert 'href="?notes=1"' in reader.get(where).content.decode()
+    totals = [reader.get(href).context["page"].total for href in links(html)]
+    assert totals == [1, 1]
+    assert 'href="?notes=1"' in reader.get(url).content.decode()
     client.logout()
-    for address in (where, reverse("dashboard:study_conversations", args=["noted"])):
+    for address in (url, reverse("dashboard:study_conversations", args=["noted"])):
         assert client.get(address).status_code == 302

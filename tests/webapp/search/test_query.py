@@ -113,9 +113,9 @@ def test_a_line_finds(study: Study, line: str, expected: list[int]) -> None:
 def test_bots_ids_and_raters(study: Study) -> None:
     rows = list(Conversation.objects.filter(study=study).select_related("bot"))
     for row in rows:
-        others = {one.bot.bot_id for one in rows} - {row.bot.bot_id}
+        others = {row.bot.bot_id for row in rows} - {row.bot.bot_id}
         line = f"bot:{row.bot.bot_id} id:{row.pk.hex[:12]}"
-        assert [one.pk for one in Listing(Conversation.objects.all(), read(study, line)).rows] == [row.pk]
+        assert [row.pk for row in Listing(Conversation.objects.all(), read(study, line)).rows] == [row.pk]
         for other in others:
             assert found(study, f"bot:{other} id:{row.pk}") == []
     assert len(found(study, "bot:eliza,parrot")) == 6
@@ -300,8 +300,8 @@ def timed(timed_study: Study, db: None) -> Study:
 
 
 def listing(study: Study, line: str) -> Listing:
-    asked = parse_query(line, Numbers(study_dimensions(study)), study=study)
-    return Listing(Conversation.objects.filter(study=study), asked, study)
+    query = parse_query(line, Numbers(study_dimensions(study)), study=study)
+    return Listing(Conversation.objects.filter(study=study), query, study)
 
 
 def found_in(study: Study, line: str) -> list[int]:
@@ -361,9 +361,9 @@ def test_columns_tell_the_values_in_one_more_query(timed: Study) -> None:
     columns = [numbers.get(name) for name in ("flags", "raters", "duration", "started", "exchanges")]
     list_of = listing(timed, "sort:oldest")
     with CaptureQueriesContext(connection) as few:
-        rows = page_of(list_of, [one for one in columns if one], size=2).rows
+        rows = page_of(list_of, [column for column in columns if column], size=2).rows
     with CaptureQueriesContext(connection) as many:
-        rows = page_of(list_of, [one for one in columns if one]).rows
+        rows = page_of(list_of, [column for column in columns if column]).rows
     assert len(many) <= len(few)
     told = [[value for _number, value in row.figures] for row in rows]
     begun = [BEGIN + timedelta(days=day, seconds=i) for i, day in enumerate(BEGUN_ON_DAY)]

@@ -146,7 +146,7 @@ def test_no_factor_is_named_like_a_column_of_chats() -> None:
     study = make_study("columns", protocol="arena")
     tables = ("conversations", "messages", "ratings", "participants", "metrics")
     options = ExportOptions(include_private=True)
-    columns = {one.name for table in tables for one in exporter_get(table).columns(study, options)}
+    columns = {column.name for table in tables for column in exporter_get(table).columns(study, options)}
     assert columns <= TAKEN_FACTOR_KEYS
 
 

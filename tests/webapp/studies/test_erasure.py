@@ -59,9 +59,9 @@ def make_person(study: Study, secret: str = SECRET) -> Participant:
     rating = make_rating(conversation).rating
     key = SubmissionKey(conversation.participant_id, conversation.participant.submission)
     visits_approve(study=study, keys=[key])
-    told = ProlificSubmission(conversation.participant.submission, "APPROVED", "C1")
-    platform_visits_store(study=study, submissions=[told])
-    event = WebhookEvent(f"e-{secret}", f"s-{secret}", timezone.now(), told.id, "APPROVED")
+    submission = ProlificSubmission(conversation.participant.submission, "APPROVED", "C1")
+    platform_visits_store(study=study, submissions=[submission])
+    event = WebhookEvent(f"e-{secret}", f"s-{secret}", timezone.now(), submission.id, "APPROVED")
     assert event_take(study_key=study.key, event=event) == "taken"
     Rating.objects.filter(pk=rating.pk).update(comment=f"{secret} thinks")
     version, _ = MetricVersion.objects.get_or_create(key="k", name="words", version="1")
@@ -113,10 +113,10 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
         "metric_results": 1,
         "redaction_hits": 0,
     }
-    found = exported(study)
-    assert SECRET not in found
-    assert str(person.pk) not in found
-    assert "YOTHERY" in found
+    result = exported(study)
+    assert SECRET not in result
+    assert str(person.pk) not in result
+    assert "YOTHERY" in result
     assert erasure_counts(Participant.objects.filter(pk=other.pk)) == other_has
     assert (Conversation.objects.count(), Turn.objects.count(), Rating.objects.count()) == (1, 6, 1)
     assert (MetricResult.objects.count(), Task.objects.count()) == (1, 1)
@@ -125,12 +125,12 @@ def test_a_person_is_erased_everywhere_and_others_stay() -> None:
 @pytest.mark.django_db
 def test_what_encoders_made_of_a_persons_texts_goes_too(django_capture_on_commit_callbacks: Any) -> None:
     person = make_person(make_study())
-    said = list(Turn.objects.filter(conversation__participant=person).values_list("text", flat=True))
+    turns = list(Turn.objects.filter(conversation__participant=person).values_list("text", flat=True))
     row = np.ones(3, dtype=np.float32)
-    text_store().put("an encoder", {**dict.fromkeys(said, row), "said by others": row})
+    text_store().put("an encoder", {**dict.fromkeys(turns, row), "said by others": row})
     with django_capture_on_commit_callbacks(execute=True):
         participants_erase(participants=Participant.objects.all())
-    assert text_store().get("an encoder", [*said, "said by others"]).keys() == {"said by others"}
+    assert text_store().get("an encoder", [*turns, "said by others"]).keys() == {"said by others"}
 
 
 def test_whatever_belongs_to_a_person_goes_with_them() -> None:

@@ -36,13 +36,13 @@ MARK = "QMARKQ"
 
 def tables() -> dict[str, str]:
     """Return every row of every table as text, and what sessions hold decoded."""
-    found = {}
+    results = {}
     with connection.cursor() as cursor:
         for table in connection.introspection.table_names(cursor):
             cursor.execute(f"SELECT * FROM {connection.ops.quote_name(table)}")
-            found[table] = json.dumps(cursor.fetchall(), default=str)
-    found["sessions"] = json.dumps([one.get_decoded() for one in Session.objects.all()])
-    return found
+            results[table] = json.dumps(cursor.fetchall(), default=str)
+    results["sessions"] = json.dumps([session.get_decoded() for session in Session.objects.all()])
+    return results
 
 
 def read(path: Path) -> Iterator[bytes]:
@@ -57,18 +57,18 @@ def read(path: Path) -> Iterator[bytes]:
 
 def places(marks: list[str]) -> set[str]:
     """Return the tables, files and keys that hold any of the marks."""
-    found = {name for name, text in tables().items() if any(mark in text for mark in marks)}
+    results = {name for name, text in tables().items() if any(mark in text for mark in marks)}
     for path in Path(settings.DATA_DIR).rglob("*"):
         if path.is_file() and any(m.encode() in held for held in read(path) for m in marks):
-            found.add(path.relative_to(settings.DATA_DIR).parts[0])
+            results.add(path.relative_to(settings.DATA_DIR).parts[0])
     if settings.REDIS_URL:
         import redis
 
         keys = redis.Redis.from_url(settings.REDIS_URL)
         for key in keys.scan_iter():
             held = key + (keys.dump(key) or b"")
-            found |= {key.decode(errors="replace")} if any(m.encode() in held for m in marks) else set()
-    return found
+            results |= {key.decode(errors="replace")} if any(m.encode() in held for m in marks) else set()
+    return results
 
 
 def left_everywhere(study: Study) -> Participant:

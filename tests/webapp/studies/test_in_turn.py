@@ -50,10 +50,10 @@ def test_orders_are_given_equally_often_and_counted_anew() -> None:
         task_complete(task=task)
     assert set(given) == set(williams(sorted(BOTS[:3])))
     assert set(given.values()) == {4}
-    kept = set(SequenceCount.objects.values_list("sequence", "n_completed"))
-    assert {n for _key, n in kept} == {4}
+    counts = set(SequenceCount.objects.values_list("sequence", "n_completed"))
+    assert {n for _key, n in counts} == {4}
     study_count_anew(study_id=study.pk)
-    assert set(SequenceCount.objects.values_list("sequence", "n_completed")) == kept
+    assert set(SequenceCount.objects.values_list("sequence", "n_completed")) == counts
 
 
 @pytest.mark.django_db
@@ -98,8 +98,8 @@ def test_one_chat_after_another_and_one_code_at_the_end() -> None:
     assert Conversation.objects.count() == 1, "the next is opened when this one is over"
     assert str(chat_turn(chat)) == "ChatTurn(number=1, n_chats=3)"
     chats = go_through(study, entry_nonce="n")
-    assert [one.bot.bot_id for one in chats] == chats[0].task.bot_ids
-    assert [chat_turn(one).number for one in chats] == [1, 2, 3]
+    assert [chat.bot.bot_id for chat in chats] == chats[0].task.bot_ids
+    assert [chat_turn(chat).number for chat in chats] == [1, 2, 3]
     task = chats[0].task
     task.refresh_from_db()
     assert (task.outcome, bool(task.completion_code)) == ("rated", True)

@@ -132,9 +132,9 @@ def test_a_second_reply_makes_an_item_for_comparisons(tmp_path: Path) -> None:
     path = write(tmp_path / "pairs.jsonl", line(1, **second), line(2, second_response=" "))
     out = StringIO()
     call_command("import_items", str(path), "--study", "p", "--json", stdout=out)
-    found = json.loads(out.getvalue())
-    assert found["items"] == 1
-    assert "second_response" in found["skipped"][0]["reason"]
+    document = json.loads(out.getvalue())
+    assert document["items"] == 1
+    assert "second_response" in document["skipped"][0]["reason"]
     item = study.items.get()
     assert item.responses == [{"model": "m", "text": "reply 1"}, {"model": "n", "text": "another reply"}]
     study_edit(study=study, state=Study.State.COLLECTING)
@@ -167,7 +167,7 @@ def test_sets_are_told_apart_and_taken_out_but_for_what_people_were_given() -> N
         ("one", {"file": "monday.jsonl"}),
     ):
         Item.objects.create(study=study, key=key, responses=replies, origin=origin)
-    assert [(one.name, one.n, one.n_given) for one in item_sets(study)] == [
+    assert [(item_set.name, item_set.n, item_set.n_given) for item_set in item_sets(study)] == [
         ("file", 3, 0),
         ("file:grade", 1, 0),
         ("file:monday.jsonl", 1, 0),
@@ -186,7 +186,7 @@ def test_sets_are_told_apart_and_taken_out_but_for_what_people_were_given() -> N
         item_set_remove(study=study, name="sample")
     Study.objects.filter(pk=study.pk).update(state=Study.State.PAUSED)
     assert item_set_remove(study=study, name="sample") == (len(sample) - 2, 2)
-    assert [one.n_given for one in item_sets(study) if one.kind == "sample"] == [2]
+    assert [item_set.n_given for item_set in item_sets(study) if item_set.kind == "sample"] == [2]
     assert not Participant.objects.filter(is_synthetic=True).exists(), "its rehearsal went along"
     assert item_set_remove(study=study, name="file:grade") == (1, 0)
     with pytest.raises(ValidationError, match="removed already"):
@@ -201,11 +201,14 @@ def test_another_file_of_the_same_name_is_another_set(tmp_path: Path) -> None:
         path.write_text(json.dumps({"id": key, "context": ["hi"], "response": "yes"}))
         origin = origin_of_file(study, path.name, path)
         items_import(study=study, lines=items_of_file(path), origin=origin)
-    assert [(one.name, one.n) for one in item_sets(study)] == [("file:items.jsonl", 1), ("file:items.jsonl (2)", 1)]
+    assert [(item_set.name, item_set.n) for item_set in item_sets(study)] == [
+        ("file:items.jsonl", 1),
+        ("file:items.jsonl (2)", 1),
+    ]
     path.write_text("\n".join(json.dumps({"id": key, "context": ["hi"], "response": "yes"}) for key in "bc"))
     origin = origin_of_file(study, path.name, path)
     items_import(study=study, lines=items_of_file(path), origin=origin)
-    assert [(one.name, one.n) for one in item_sets(study)][2:] == [("file:items.jsonl (3)", 1)]
+    assert [(item_set.name, item_set.n) for item_set in item_sets(study)][2:] == [("file:items.jsonl (3)", 1)]
 
 
 def test_gold_items_of_what_is_not_asked_any_more_are_named() -> None:

@@ -135,7 +135,7 @@ def test_all_that_is_wrong_is_said_at_once_with_its_path() -> None:
     ]
     with pytest.raises(ValidationError) as error:
         make_study(after=wrong, after_order="random")
-    said = "\n".join(error.value.message_dict["after"])
+    text = "\n".join(error.value.message_dict["after"])
     for part in (
         "after[0].low is 7; it must be below high, which is 7",
         "after[1].labels has words at 9; the scale has points from 1 to 7",
@@ -144,7 +144,7 @@ def test_all_that_is_wrong_is_said_at_once_with_its_path() -> None:
         "after[4].reversed must be left out: only a 'scale' has it",
         "after[5].lables is an unknown key; did you mean labels?",
     ):
-        assert part in said, said
+        assert part in text, text
     assert "asking.after_order is 'random'" in error.value.message_dict["after_order"][0]
     with pytest.raises(ValidationError, match=r"after\[1\].key is 'good', the same as after\[0\]"):
         make_study(after=[GOOD, GOOD])
@@ -369,8 +369,8 @@ def test_an_import_does_not_change_a_study_that_people_agreed_to(tmp_path: Path)
 def test_the_admin_shows_what_people_agreed_to(chief: Client) -> None:
     person = make_participant(make_study(consent_text="<b>Mine</b>"))
     assert chief.get(reverse("admin:studies_consenttext_changelist")).status_code == 200
-    where = reverse("admin:studies_consenttext_change", args=[person.consent_id])
-    assert "&lt;b&gt;Mine&lt;/b&gt;" in chief.get(where).content.decode()
+    url = reverse("admin:studies_consenttext_change", args=[person.consent_id])
+    assert "&lt;b&gt;Mine&lt;/b&gt;" in chief.get(url).content.decode()
     shown = chief.get(reverse("admin:studies_participant_change", args=[person.pk]))
     assert person.consent_version in shown.content.decode()
 

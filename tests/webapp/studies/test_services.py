@@ -35,8 +35,8 @@ BOTS = ["eliza", "parrot", "generic"]
 
 def test_balanced_gives_each_bot_the_same_number() -> None:
     study = make_study(bots=BOTS)
-    given = Counter(task_open(participant=one).bot_ids[0] for one in make_participants(study, 30))
-    assert given == dict.fromkeys(BOTS, 10)
+    counts = Counter(task_open(participant=participant).bot_ids[0] for participant in make_participants(study, 30))
+    assert counts == dict.fromkeys(BOTS, 10)
 
 
 def test_scripted_participants_balance_among_themselves() -> None:
@@ -50,9 +50,9 @@ def test_scripted_participants_balance_among_themselves() -> None:
 
     assert Counter(give(is_synthetic=True) for _ in range(12)) == dict.fromkeys(BOTS, 4)
     # People are not moved by them: five and four more are three each.
-    given = Counter(Slot.objects.filter(task__participant__is_synthetic=False).values_list("bot_id", flat=True))
-    given.update(give(is_synthetic=False) for _ in range(4))
-    assert given == dict.fromkeys(BOTS, 3)
+    counts = Counter(Slot.objects.filter(task__participant__is_synthetic=False).values_list("bot_id", flat=True))
+    counts.update(give(is_synthetic=False) for _ in range(4))
+    assert counts == dict.fromkeys(BOTS, 3)
 
 
 def test_people_who_left_do_not_hold_places_for_ever() -> None:
@@ -60,8 +60,8 @@ def test_people_who_left_do_not_hold_places_for_ever() -> None:
     for _ in range(4):
         task_open(participant=make_participant(study))
     Task.objects.filter(slots__bot_id="eliza").update(created_at=timezone.now() - timedelta(hours=3))
-    given = Counter(task_open(participant=one).bot_ids[0] for one in make_participants(study, 2))
-    assert given == {"eliza": 2}
+    counts = Counter(task_open(participant=participant).bot_ids[0] for participant in make_participants(study, 2))
+    assert counts == {"eliza": 2}
 
 
 def test_one_open_task_each() -> None:
@@ -71,7 +71,7 @@ def test_one_open_task_each() -> None:
 
 def test_completion_is_idempotent_and_unique() -> None:
     study = make_study(bots=BOTS)
-    tasks = [task_open(participant=one) for one in make_participants(study, 20)]
+    tasks = [task_open(participant=participant) for participant in make_participants(study, 20)]
     codes = [task_complete(task=a).completion_code for a in tasks]
     again = [task_complete(task=a).completion_code for a in tasks]
     assert codes == again

@@ -215,12 +215,12 @@ def state(study: Study, **needs: int) -> None:
 def test_people_go_where_most_is_needed_and_some_go_anywhere() -> None:
     study = make_study(bots=BOTS, rule="resolve")
     state(study, eliza=30, parrot=10, generic=0)
-    tasks = [task_open(participant=one) for one in make_participants(study, 300)]
-    given = Counter(task.bot_ids[0] for task in tasks)
+    tasks = [task_open(participant=participant) for participant in make_participants(study, 300)]
+    counts = Counter(task.bot_ids[0] for task in tasks)
     shares = {"eliza": FLOOR / 3 + (1 - FLOOR) * 0.75, "parrot": FLOOR / 3 + (1 - FLOOR) * 0.25}
     for bot_id, share in {**shares, "generic": FLOOR / 3}.items():
         error = 3.5 * (300 * share * (1 - share)) ** 0.5
-        assert abs(given[bot_id] - 300 * share) < error
+        assert abs(counts[bot_id] - 300 * share) < error
     drawn_by = tasks[0].drawn_by
     assert drawn_by["rule"]["name"] == "resolve"
     assert drawn_by["rule"]["params"] == {"floor": FLOOR}
@@ -231,20 +231,20 @@ def test_people_go_where_most_is_needed_and_some_go_anywhere() -> None:
 @pytest.mark.django_db
 def test_without_a_state_or_with_all_settled_it_balances() -> None:
     study = make_study(bots=BOTS, rule="resolve")
-    given = Counter(task_open(participant=one).bot_ids[0] for one in make_participants(study, 9))
-    assert given == dict.fromkeys(BOTS, 3)
+    counts = Counter(task_open(participant=participant).bot_ids[0] for participant in make_participants(study, 9))
+    assert counts == dict.fromkeys(BOTS, 3)
     state(study, eliza=0, parrot=0, generic=0)
-    given += Counter(task_open(participant=one).bot_ids[0] for one in make_participants(study, 9))
-    assert given == dict.fromkeys(BOTS, 6)
+    counts += Counter(task_open(participant=participant).bot_ids[0] for participant in make_participants(study, 9))
+    assert counts == dict.fromkeys(BOTS, 6)
 
 
 @pytest.mark.django_db
 def test_a_bot_that_nobody_has_rated_is_needed_as_much_as_any() -> None:
     study = make_study(bots=BOTS, rule="resolve")
     state(study, eliza=0, parrot=40)
-    given = Counter(task_open(participant=one).bot_ids[0] for one in make_participants(study, 100))
-    assert given["generic"] > 25
-    assert given["eliza"] < 20
+    counts = Counter(task_open(participant=participant).bot_ids[0] for participant in make_participants(study, 100))
+    assert counts["generic"] > 25
+    assert counts["eliza"] < 20
 
 
 @pytest.mark.django_db
@@ -266,9 +266,9 @@ def test_a_rating_asks_a_worker_to_look_again_and_no_request_does_so_itself(clie
     job = Job.objects.get()
     assert not OrderState.objects.exists()
     run_job(job)
-    found = OrderState.objects.get(study=study)
-    assert found.n_ratings == 2
-    assert set(found.needs.values()) == {MOST_NEEDED}
+    result = OrderState.objects.get(study=study)
+    assert result.n_ratings == 2
+    assert set(result.needs.values()) == {MOST_NEEDED}
     rate(study)
     assert Job.objects.filter(kind="order").count() == 1, "it has just been looked at"
     OrderState.objects.update(made_at=timezone.now() - RANKING_NOT_SOONER_THAN - timedelta(seconds=1))
@@ -301,12 +301,12 @@ def until_settled(rule_name: str, seed: int, most: int = 900) -> tuple[int, bool
         rows.append({"conversation": str(len(rows)), "bot": bot, "rater": None, "quality": quality})
         if len(rows) % 12 or len(rows) < 36:
             continue
-        found = ranking_progress(Ratings.from_frame(pd.DataFrame(rows), ["quality"], scale=(1, 7)))
-        needs = {one: found.needs.get(one, MOST_NEEDED) for one in TRUTH}
-        for pair in found.compared.pairs:
+        result = ranking_progress(Ratings.from_frame(pd.DataFrame(rows), ["quality"], scale=(1, 7)))
+        needs = {one: result.needs.get(one, MOST_NEEDED) for one in TRUTH}
+        for pair in result.compared.pairs:
             if pair.ordered and (pair.difference or 0) < 0:  # sorted by name, best first
                 return len(rows), True
-        if found.compared.told_apart == ORDERS:
+        if result.compared.told_apart == ORDERS:
             return len(rows), False
     return most, False
 
@@ -315,8 +315,8 @@ def until_settled(rule_name: str, seed: int, most: int = 900) -> tuple[int, bool
 def test_orders_are_resolved_sooner_than_by_balancing_and_no_more_of_them_wrongly() -> None:
     n_studies = 12
     runs = {name: [until_settled(name, seed) for seed in range(n_studies)] for name in ("balanced", "resolve")}
-    needed = {name: np.mean([n for n, _wrong in found]) for name, found in runs.items()}
+    needed = {name: np.mean([n for n, _wrong in run]) for name, run in runs.items()}
     assert needed["resolve"] < 0.9 * needed["balanced"], needed
     most = 0.1 + 2 * (0.1 * 0.9 / n_studies) ** 0.5
-    for found in runs.values():
-        assert np.mean([wrong for _n, wrong in found]) <= most
+    for result in runs.values():
+        assert np.mean([wrong for _n, wrong in result]) <= most

@@ -151,7 +151,7 @@ def test_what_cannot_be_together_is_told_with_its_place_too(tmp_path: Path) -> N
     with pytest.raises(CommandError):
         call_command("import_study", str(path), "--json", stdout=out)
     errors = json.loads(out.getvalue())["errors"]
-    assert {one["path"] for one in errors} == {"chat.min_exchanges", "recruitment.frame_ancestors"}
+    assert {error["path"] for error in errors} == {"chat.min_exchanges", "recruitment.frame_ancestors"}
     assert not Study.objects.exists()
 
 
@@ -184,11 +184,11 @@ def test_mistakes_of_the_whole_are_told_with_those_of_parts(
     out = StringIO()
     with pytest.raises(CommandError):
         call_command("import_study", str(path), "--json", *(["--open"] if opens else []), stdout=out)
-    found = {one["path"] for one in json.loads(out.getvalue())["errors"]}
-    assert {one for one in found if not one.startswith("recruitment")} == {
-        one for one in paths if not one.startswith("recruitment")
+    result = {error["path"] for error in json.loads(out.getvalue())["errors"]}
+    assert {one for one in result if not one.startswith("recruitment")} == {
+        path for path in paths if not path.startswith("recruitment")
     }
-    assert paths <= found
+    assert paths <= result
 
 
 def test_what_people_have_agreed_to_is_not_undone_by_a_file() -> None:
@@ -337,10 +337,10 @@ def test_a_file_with_any_value_is_refused_in_one_sentence(name: str, place: str,
     with pytest.raises(CommandError, match=r"mistakes? in .*s\.yaml; nothing was changed") as raised:
         call_command("import_study", str(path), stderr=err)
     assert raised.value.returncode == 1
-    said = err.getvalue()
-    assert said.startswith("- ")
-    assert len(said) < 2000
-    assert "sys." not in said
+    text = err.getvalue()
+    assert text.startswith("- ")
+    assert len(text) < 2000
+    assert "sys." not in text
 
 
 BOTS = ["eliza", "parrot", "hred-ei"]
@@ -351,11 +351,11 @@ def test_numbers_words_and_controls() -> None:
         b"\xef\xbb\xbfbot, ppl ,corpus,control\r\neliza,,cornell,no\r\n"
         b'"parrot",36.5,reddit,YES\r\n\r\nhred-ei,-1e1,,\r\n'
     )
-    found = bot_columns_read(content, BOTS, "bots.csv")
-    assert found.metrics == {"ppl": {"parrot": 36.5, "hred-ei": -10.0}}
-    assert found.factors == {"corpus": {"eliza": "cornell", "parrot": "reddit"}}
-    assert found.control == {"parrot"}
-    assert BotColumns.from_json(found.to_json()) == found
+    result = bot_columns_read(content, BOTS, "bots.csv")
+    assert result.metrics == {"ppl": {"parrot": 36.5, "hred-ei": -10.0}}
+    assert result.factors == {"corpus": {"eliza": "cornell", "parrot": "reddit"}}
+    assert result.control == {"parrot"}
+    assert BotColumns.from_json(result.to_json()) == result
 
 
 @pytest.mark.parametrize(

@@ -72,7 +72,7 @@ def test_tables_end_with_a_column_for_each_factor(study: Study, name: str) -> No
         assert sorted(row[-1] for row in rows) == sorted(LEVELS * n_each)
 
 
-@pytest.mark.parametrize("exporter", sorted(one.name for one in exporters))
+@pytest.mark.parametrize("exporter", sorted(exporter.name for exporter in exporters))
 def test_a_study_without_factors_has_the_same_columns_as_before(exporter: str) -> None:
     table = table_of(make_study("plain"), exporter, ExportOptions())
     assert not [column.name for column in table.columns if column.name.startswith("condition")]
@@ -130,8 +130,8 @@ def test_conversations_are_found_by_condition(study: Study, line: str, n: int) -
 
     assert page.status_code == 200
     assert page.context["page"].total == n
-    said = page.content.decode()
-    assert "Scenario: A trip" in said, "a level to choose, and what the reader says of the open conversation"
+    text = page.content.decode()
+    assert "Scenario: A trip" in text, "a level to choose, and what the reader says of the open conversation"
 
 
 def test_an_unknown_condition_is_told_with_the_known_ones(study: Study) -> None:
@@ -170,8 +170,8 @@ def test_conditions_of_an_imported_file_survive_every_export(tmp_path: Path) -> 
     ]
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(map(json.dumps, lines)))
-    wanted = _levels_by_text(confab.read(path))
-    assert wanted == {"hi 1": "trip", "hi 2": "home", "hi 3": "trip"}
+    expected = _levels_by_text(confab.read(path))
+    assert expected == {"hi 1": "trip", "hi 2": "home", "hi 3": "trip"}
     import_conversations(path, study_key="imported")
     study = Study.objects.get(key="imported")
     package = tmp_path / "package.zip"
@@ -181,7 +181,7 @@ def test_conditions_of_an_imported_file_survive_every_export(tmp_path: Path) -> 
         files.append(tmp_path / f"{name}.csv")
         call_command("export", "--study", "imported", "--what", name, "--output", str(files[-1]), verbosity=0)
     for number, file in enumerate(files):
-        assert _levels_by_text(confab.read(file)) == wanted, file.name
+        assert _levels_by_text(confab.read(file)) == expected, file.name
         import_conversations(file, study_key=f"again{number}")
-        assert sorted(_levels(Study.objects.get(key=f"again{number}"))) == sorted(wanted.values()), file.name
+        assert sorted(_levels(Study.objects.get(key=f"again{number}"))) == sorted(expected.values()), file.name
     assert table_of(study, "ratings", ExportOptions()).columns[-1].name == "condition_scenario"

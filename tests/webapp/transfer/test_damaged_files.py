@@ -142,18 +142,18 @@ def test_the_page_and_its_job_name_the_persons_own_file(
     settings.DATA_DIR = tmp_path
     upload = SimpleUploadedFile(name, BROKEN[name])
     if waits:
-        said = import_upload(client, upload).context["error"]
+        error = import_upload(client, upload).context["error"]
     else:
         upload_import(path=upload_folder() / upload_keep(upload, user), name=name, study="imp", created_by=user)
         job = Job.objects.get()
         run_job(job)
         job.refresh_from_db()
         assert job.state == "failed"
-        said = job.error
-    assert_sentence(said, name)
-    assert "upload." not in said
-    assert str(tmp_path) not in said
-    assert said.count(name) == 1
+        error = job.error
+    assert_sentence(error, name)
+    assert "upload." not in error
+    assert str(tmp_path) not in error
+    assert error.count(name) == 1
 
 
 def test_the_api_and_its_job_name_the_persons_own_file(settings: Any, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_a_damaged_file_of_judged_replies_is_refused(name: str, settings: Any, t
         "/api/v1/benchmark/files", {"file": SimpleUploadedFile(name, BROKEN[name])}
     )
     assert answer.status_code == 400
-    said = answer.json()["error"]["message"]
-    assert said.startswith("The first lines contain no rated reply.")
-    assert not any(word in said for word in NO_SENTENCE)
-    assert "upload" not in said
+    message = answer.json()["error"]["message"]
+    assert message.startswith("The first lines contain no rated reply.")
+    assert not any(word in message for word in NO_SENTENCE)
+    assert "upload" not in message

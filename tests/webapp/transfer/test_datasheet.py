@@ -30,35 +30,35 @@ def said(study: Study) -> dict[str, str]:
 
 
 def test_a_study_of_pairs_is_relative_and_has_kappas() -> None:
-    found = said(make_compared(n_items=4))
-    assert found["3.1.1"] == "eliza: 4; parrot: 4"
-    assert found["4.2.2/quality"] == "Relative."
-    assert found["4.3.11.1/quality"].startswith("The median of Cohen's kappa over all pairs of raters.")
-    assert found["3.2.2.2"] == ""
+    result = said(make_compared(n_items=4))
+    assert result["3.1.1"] == "eliza: 4; parrot: 4"
+    assert result["4.2.2/quality"] == "Relative."
+    assert result["4.3.11.1/quality"].startswith("The median of Cohen's kappa over all pairs of raters.")
+    assert result["3.2.2.2"] == ""
 
 
 def test_what_people_answer_is_kept_shown_packed_and_read_back(study: Study, client: Client, tmp_path: Path) -> None:
-    where = reverse("dashboard:study_datasheet", args=[study.key])
+    url = reverse("dashboard:study_datasheet", args=[study.key])
     client.force_login(make_staff(Right.READ))
-    assertNotContains(client.get(where, follow=True), "<textarea")
-    assert client.post(where, {"5.1": "no"}).status_code == 403
+    assertNotContains(client.get(url, follow=True), "<textarea")
+    assert client.post(url, {"5.1": "no"}).status_code == 403
     client.force_login(make_staff(Right.READ, Right.ADMINISTER, username="a"))
-    assertContains(client.get(where, follow=True), 'name="4.1.1/dull"')
+    assertContains(client.get(url, follow=True), 'name="4.1.1/dull"')
     answers = {"5.1": "Board 7 <b>", "4.1.1/dull": "Feature", "9.9": "not asked"}
-    page = client.post(where, answers, follow=True)
+    page = client.post(url, answers, follow=True)
     assertContains(page, "Board 7 &lt;b&gt;")
     study.refresh_from_db()
     assert study.datasheet == {"5.1": "Board 7 <b>", "4.1.1/dull": "Feature"}
-    client.post(where, {"4.1.1/dull": " "})
+    client.post(url, {"4.1.1/dull": " "})
     study.refresh_from_db()
     assert study.datasheet == {"5.1": "Board 7 <b>"}
 
-    markdown = client.get(where, {"format": "md"})
+    markdown = client.get(url, {"format": "md"})
     assert markdown["Content-Disposition"] == 'attachment; filename="shop-heds.md"'
     files = opened(packed(study))
     assert files["heds.md"] == markdown.content
     assert b"[To be completed by the researchers]" in files["heds.md"]
-    asked = {one["number"]: one for one in json.loads(files["heds.json"])["answers"]}
+    asked = {answer["number"]: answer for answer in json.loads(files["heds.json"])["answers"]}
     assert asked["5.1"]["from_researchers"] == "Board 7 <b>"
     assert (asked["5.1"]["to_be_answered"], asked["1.1.1"]["to_be_answered"]) == (False, True)
     (tmp_path / "x.zip").write_bytes(packed(study))
@@ -78,13 +78,13 @@ def test_language_models_of_bots_are_described_with_prompt_parameters_and_dates(
             "base_url": "https://a.example",
         },
     )
-    found = {number: words for number, words in said(study).items() if number.startswith("L.")}
-    assert "Helper: acme-1-2026-05" in found["L.2.1"]
-    assert "served by https://a.example" in found["L.2.1"]
-    assert found["L.2.2"] == "Helper: temperature 0.3."
-    assert re.fullmatch(r"Helper: \d{4}-\d\d-\d\d to \d{4}-\d\d-\d\d\.", found["L.2.3"])
-    assert found["L.3.2"] == "Helper: system_prompt: “Be brief.”."
-    assert found["L.7"] == "All ratings are by people; no model rated in their place."
+    results = {number: words for number, words in said(study).items() if number.startswith("L.")}
+    assert "Helper: acme-1-2026-05" in results["L.2.1"]
+    assert "served by https://a.example" in results["L.2.1"]
+    assert results["L.2.2"] == "Helper: temperature 0.3."
+    assert re.fullmatch(r"Helper: \d{4}-\d\d-\d\d to \d{4}-\d\d-\d\d\.", results["L.2.3"])
+    assert results["L.3.2"] == "Helper: system_prompt: “Be brief.”."
+    assert results["L.7"] == "All ratings are by people; no model rated in their place."
     open_numbers = {one.key for one in datasheet_of(study) if one.is_open and one.question.section == "L"}
     assert open_numbers == {"L.2.4", "L.3.3", "L.5", "L.6", "L.8"}
 
@@ -103,11 +103,11 @@ def test_a_judge_is_described_and_each_open_line_is_named(study: Study, client: 
     assert answers["L.2.3"] == "Strict: 2026-05-04 to 2026-05-04."
     assert answers["L.7"].endswith(sentence)
     client.force_login(make_staff(Right.READ))
-    where = reverse("dashboard:study_datasheet", args=[study.key])
-    markdown = client.get(where, {"format": "md"}).content.decode()
+    url = reverse("dashboard:study_datasheet", args=[study.key])
+    markdown = client.get(url, {"format": "md"}).content.decode()
     open_lines = [entry for entry in datasheet_of(study) if entry.is_open]
     assert {entry.key for entry in open_lines} >= {"L.2.4", "L.3.3", "L.5", "L.6", "L.8"}
-    page = client.get(where, follow=True)
+    page = client.get(url, follow=True)
     for entry in open_lines:
         assert f"**{entry.question.number} {entry.question.words}**" in markdown
         assertContains(page, escape(entry.question.words))

@@ -232,10 +232,10 @@ def test_an_unknown_study_or_folder_is_one_line(study: Study, tmp_path: Path) ->
 
 
 def test_the_dictionary_describes_every_column_of_every_table(study: Study) -> None:
-    found = {(row["table"], row["column"]) for row in rows_of(study, "dictionary")}
+    results = {(row["table"], row["column"]) for row in rows_of(study, "dictionary")}
     for exporter in exporter_list():
         for column in exporter.columns(study, ExportOptions()):
-            assert (exporter.name, column.name) in found
+            assert (exporter.name, column.name) in results
 
 
 def test_raters_elsewhere_get_words_that_tell_no_bot(study: Study) -> None:
@@ -259,7 +259,7 @@ def test_raters_elsewhere_get_words_that_tell_no_bot(study: Study) -> None:
     for row in shown:
         item = known[row["code"]]
         codes = dict(zip(item["reply_codes"], item["responses"], strict=True))
-        assert {one["code"]: one["text"] for one in row["replies"]} == codes
+        assert {reply["code"]: reply["text"] for reply in row["replies"]} == codes
         firsts.add(row["replies"][0]["text"])
     assert firsts == {"Good.", "Fine."}  # neither stands on one side always
 
@@ -288,7 +288,7 @@ def test_every_ending_has_its_outcome_and_the_code_that_was_shown(table_study: S
     second = conversation_swap(conversation=swapped)
     participant_enter(study=table_study)  # came, and did not agree
 
-    found = {
+    results = {
         name: row_of(table_study, conversation)
         for name, conversation in [
             ("rated", rated),
@@ -299,7 +299,7 @@ def test_every_ending_has_its_outcome_and_the_code_that_was_shown(table_study: S
         ]
     }
     assert len(rows_of(table_study, "participants")) == 5
-    told = {name: (row["state"], row["outcome"], row["code"]) for name, row in found.items()}
+    told = {name: (row["state"], row["outcome"], row["code"]) for name, row in results.items()}
     assert told == {
         "rated": ("completed", "rated", "CRATED1"),
         "failed": ("completed", "bot_failed", "CFAIL22"),
@@ -307,23 +307,23 @@ def test_every_ending_has_its_outcome_and_the_code_that_was_shown(table_study: S
         "open": ("open", "", ""),
         "swapped": ("open", "", ""),
     }
-    assert found["swapped"]["bots"] == f"{swapped.bot.bot_id} {second.bot.bot_id}"
-    assert found["swapped"]["n_chats"] == 2
-    assert found["open"]["ended_at"] is None
+    assert results["swapped"]["bots"] == f"{swapped.bot.bot_id} {second.bot.bot_id}"
+    assert results["swapped"]["n_chats"] == 2
+    assert results["open"]["ended_at"] is None
     for name in ("rated", "failed", "withdrawn"):
-        row = found[name]
+        row = results[name]
         assert row["entered_at"] <= row["consented_at"] <= row["ended_at"]
-    assert {row["study"] for row in found.values()} == {"pay"}
+    assert {row["study"] for row in results.values()} == {"pay"}
     texts = rows_of(table_study, "consent_texts")
     assert [row["n_participants"] for row in texts] == [5]
-    assert {row["consent_version"] for row in found.values()} == {texts[0]["consent_version"]}
+    assert {row["consent_version"] for row in results.values()} == {texts[0]["consent_version"]}
     assert texts[0]["consent_points"] == table_study.values.texts.consent_points
 
 
 def test_a_second_chat_has_its_own_outcome_and_code() -> None:
     study = make_study("own")
     first = make_conversation(study, n_exchanges=3)
-    one = make_rating(first).task
+    task = make_rating(first).task
     assert first.participant is not None
     second = conversation_start(participant=first.participant)
     for n in range(3):
@@ -332,7 +332,7 @@ def test_a_second_chat_has_its_own_outcome_and_code() -> None:
     two = make_rating(second).task
     row = row_of(study, first)
     assert row["outcome"] == "rated rated"
-    assert row["code"] == f"{one.completion_code} {two.completion_code}"
+    assert row["code"] == f"{task.completion_code} {two.completion_code}"
 
 
 def test_recruitment_ids_are_private_and_scripts_are_left_out(table_study: Study) -> None:

@@ -50,11 +50,13 @@ def seen(study: confab.Study) -> dict[str, Any]:
     dialogues = study.dialogues
     return {
         "bots": sorted(study.bots),
-        "turns": sorted((one.conversation.id, turn.text) for one in dialogues for turn in one.conversation.turns),
+        "turns": sorted(
+            (dialogue.conversation.id, turn.text) for dialogue in dialogues for turn in dialogue.conversation.turns
+        ),
         "ratings": sorted(
-            (one.conversation.id, one.bot, sorted(rating.answers.items()))
-            for one in dialogues
-            for rating in one.ratings
+            (dialogue.conversation.id, dialogue.bot, sorted(rating.answers.items()))
+            for dialogue in dialogues
+            for rating in dialogue.ratings
         ),
     }
 
@@ -205,11 +207,11 @@ def test_every_column_that_is_not_used_is_named_with_its_first_odd_cell(tmp_path
     rows = [f"c{n},a,hi,yo,r{n},{n % 5},{30 + n},17000000{n}0,x{n},{n}.5" for n in range(9)]
     path = write(tmp_path / "x.csv", f"{HEADER},fun,Age,when_ts,remark,duration_s", *rows)
     report, _error = import_file(path)
-    told = "\n".join(report["notes"])
-    assert "Columns read as answers to questions: 'fun'\n" in told
+    text = "\n".join(report["notes"])
+    assert "Columns read as answers to questions: 'fun'\n" in text
     for column, first in (("Age", "30"), ("when_ts", "1700000000"), ("remark", "x0"), ("duration_s", "0.5")):
-        assert f"Column {column!r} is not used" in told
-        assert first in told
+        assert f"Column {column!r} is not used" in text
+        assert first in text
     assert confab.read(path).dimensions == ("fun",)
     chosen = confab.read(path, columns={"Age": "question"})
     assert set(chosen.dimensions) == {"age", "fun"}
@@ -249,12 +251,12 @@ def test_a_broken_row_leaves_no_broken_chat(tmp_path: Path, broken: str) -> None
     rows = ["c0,a,human,x", "c0,a,bot,y", "c1,a,human,hello", broken, "c2,a,human,x", "c2,a,bot,y", "c3,a,human,x"]
     path = write(tmp_path / "x.csv", "conversation,bot,speaker,text", *rows, "c3,a,bot,y")
     report, _error = import_file(path)
-    left = set(Conversation.objects.values_list("external_id", flat=True))
-    assert "c1" not in left
-    assert "c0" in left
+    conversations = set(Conversation.objects.values_list("external_id", flat=True))
+    assert "c1" not in conversations
+    assert "c0" in conversations
     assert any("'c1'" in one["reason"] for one in report["skipped"])
     turns = Turn.objects.values_list("conversation__external_id", "text")
-    assert all(sum(name == chat for name, _text in turns) == 2 for chat in left)
+    assert all(sum(name == chat for name, _text in turns) == 2 for chat in conversations)
     assert seen(confab.read(path)) == stored()
 
 
@@ -292,9 +294,9 @@ def test_lines_above_the_header_are_passed_over(tmp_path: Path, before: list[str
 @pytest.mark.parametrize("encoding", ["cp1252", "utf-16", "utf-8-sig"])
 def test_other_encodings_are_read_and_cp1252_is_said(tmp_path: Path, encoding: str) -> None:
     path = write(tmp_path / "x.csv", "Gespräch;Bot;user;response", "c1;Zoë;grüß dich;schön – “ja”", encoding=encoding)
-    named = confab.read(path, columns={"Gespräch": "conversation"})
-    assert seen(named)["turns"] == [("c1", "grüß dich"), ("c1", "schön – “ja”")]
-    assert any("Windows-1252" in note for note in named.notes) == (encoding == "cp1252")
+    text = confab.read(path, columns={"Gespräch": "conversation"})
+    assert seen(text)["turns"] == [("c1", "grüß dich"), ("c1", "schön – “ja”")]
+    assert any("Windows-1252" in note for note in text.notes) == (encoding == "cp1252")
     report, _error = import_file(path, "--column", "conversation=Gespräch")
     assert report["conversations"] == 1
 

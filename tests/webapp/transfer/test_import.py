@@ -105,9 +105,9 @@ def test_ratings_of_one_conversation_in_several_lines_are_kept_or_told(tmp_path:
     )
     for n in (4, 0):
         result = run(path, "--study", "k")
-        told = "rater 'a' has already rated dialogue_id 'd1' of bot 'alpha' with different answers"
+        text = "rater 'a' has already rated dialogue_id 'd1' of bot 'alpha' with different answers"
         assert result["ratings"] == n
-        assert result["skipped"] == [{"line": 3, "reason": told}]
+        assert result["skipped"] == [{"line": 3, "reason": text}]
     given = Rating.objects.values_list("rater", "answers__quality")
     assert sorted(given) == [("", 5), ("", 5), ("", 6), ("a", 4)]
 
@@ -117,11 +117,11 @@ def test_an_id_that_stands_for_something_else_is_told(tmp_path: Path) -> None:
     path = write(tmp_path / "x.jsonl", record(1, {"quality": 2}), other, record(2))
     result = run(path, "--study", "k")
     assert result["conversations"] == 2
-    told = "dialogue_id 'd1' of bot 'alpha' has other turns in line 1 than in line 2"
-    assert result["skipped"] == [{"line": 2, "reason": told}]
+    text = "dialogue_id 'd1' of bot 'alpha' has other turns in line 1 than in line 2"
+    assert result["skipped"] == [{"line": 2, "reason": text}]
     later = write(tmp_path / "y.jsonl", other)
-    told = "dialogue_id 'd1' of bot 'alpha' is already in the study, with different turns"
-    assert run(later, "--study", "k")["skipped"] == [{"line": 1, "reason": told}]
+    text = "dialogue_id 'd1' of bot 'alpha' is already in the study, with different turns"
+    assert run(later, "--study", "k")["skipped"] == [{"line": 1, "reason": text}]
 
 
 def test_bots_may_number_their_conversations_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,11 +171,11 @@ def test_an_answer_beyond_its_scale_is_told_and_its_conversation_stays(tmp_path:
     )
     result = run(path, "--study", "k", "--scale", "1:7", "--scale", "fun=0:1")
     assert (result["conversations"], result["ratings"]) == (3, 2)
-    told = "which is not on the scale from"
+    text = "which is not on the scale from"
     assert result["skipped"] == [
-        {"line": 2, "reason": f"ratings[0].quality is 9, {told} 1 to 7"},
-        {"line": 2, "reason": f"ratings[0].fun is 2, {told} 0 to 1"},
-        {"line": 3, "reason": f"ratings[0].quality is 0, {told} 1 to 7"},
+        {"line": 2, "reason": f"ratings[0].quality is 9, {text} 1 to 7"},
+        {"line": 2, "reason": f"ratings[0].fun is 2, {text} 0 to 1"},
+        {"line": 3, "reason": f"ratings[0].quality is 0, {text} 1 to 7"},
     ]
     study = Study.objects.get(key="k")
     assert not study.rubric.scale_inferred
@@ -193,7 +193,7 @@ def test_an_answer_beyond_its_scale_is_told_and_its_conversation_stays(tmp_path:
     # A later file without a scale is held against those that are known.
     later = write(tmp_path / "y.jsonl", record(4, {"quality": 8, "new": 3}))
     again = run(later, "--study", "k")
-    assert [one["reason"] for one in again["skipped"]] == [f"ratings[0].quality is 8, {told} 1 to 7"]
+    assert [one["reason"] for one in again["skipped"]] == [f"ratings[0].quality is 8, {text} 1 to 7"]
     study = Study.objects.get(key="k")
     inferred = study.rubric.dimensions.filter(scale_inferred=True)
     assert [one.key for one in inferred] == ["new"]
@@ -225,7 +225,7 @@ def test_only_a_scale_that_is_known_bounds_intervals(tmp_path: Path) -> None:
 def test_a_scale_of_no_question_is_told(tmp_path: Path, scales: list[str], message: str) -> None:
     path = write(tmp_path / "x.jsonl", record(1, {"quality": 5, "fun": 1}))
     with pytest.raises(CommandError, match=message):
-        run(path, "--study", "k", *(part for one in scales for part in ("--scale", one)))
+        run(path, "--study", "k", *(part for scale in scales for part in ("--scale", scale)))
     assert not Study.objects.exists()
 
 
@@ -372,10 +372,13 @@ def test_a_data_package_keeps_which_scales_were_read_off(tmp_path: Path) -> None
     study = Study.objects.get(key="again")
     read_off = {"fun": False, "quality": True}
     assert study.rubric.scale_inferred
-    assert {one.key: one.scale_inferred for one in study.rubric.dimensions.all()} == read_off
+    assert {dimension.key: dimension.scale_inferred for dimension in study.rubric.dimensions.all()} == read_off
     for found in (study_ratings(study), confab.read(packed).answers):
-        assert {one.key: one.inferred for one in found.dimensions} == read_off
-        assert {one.key: (one.low, one.high) for one in found.dimensions} == {"quality": (4, 6), "fun": (0, 1)}
+        assert {dimension.key: dimension.inferred for dimension in found.dimensions} == read_off
+        assert {dimension.key: (dimension.low, dimension.high) for dimension in found.dimensions} == {
+            "quality": (4, 6),
+            "fun": (0, 1),
+        }
         means = {row.dimension: row.interval for row in bot_means(found).rows.values()}
         assert (means["fun"].high, means["quality"].high > 6) == (1, True)
 

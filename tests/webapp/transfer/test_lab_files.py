@@ -204,8 +204,8 @@ def test_a_saved_mapping_reads_another_file_with_its_scales(tmp_path: Path, clie
 
     def preview(rows: list[list[Any]]) -> tuple[str, Any]:
         data = table(tmp_path / "x.csv", rows, ";", "cp1252").read_bytes()
-        shown = client.post(reverse("dashboard:imports"), {"file": SimpleUploadedFile("x.csv", data)}, follow=True)
-        return shown.redirect_chain[-1][0], shown
+        response = client.post(reverse("dashboard:imports"), {"file": SimpleUploadedFile("x.csv", data)}, follow=True)
+        return response.redirect_chain[-1][0], response
 
     address, _shown = preview(GERMAN)
     roles = {name: role for role, name in ROLES.items()} | {"Verständlich": "question"}
@@ -295,10 +295,10 @@ def test_the_columns_of_unknown_json_objects_can_be_assigned(client: Client) -> 
     client.force_login(make_staff(Right.READ, Right.RUN))
     rows = [{"nr": f"c{n}", "they": "Hi", "it": f"Hello {n}", "sys": "luna", "mark": n} for n in range(3)]
     data = "".join(json.dumps(row) + "\n" for row in rows).encode()
-    shown = client.post(reverse("dashboard:imports"), {"file": SimpleUploadedFile("x.jsonl", data)}, follow=True)
-    columns = shown.context["columns"].fields
+    response = client.post(reverse("dashboard:imports"), {"file": SimpleUploadedFile("x.jsonl", data)}, follow=True)
+    columns = response.context["columns"].fields
     assert [field.label for field in columns.values()] == ["nr", "they", "it", "sys", "mark"]
     roles = dict(zip(columns, ("conversation", "human", "reply", "bot", "question"), strict=True))
-    client.post(shown.redirect_chain[-1][0], {**roles, "study": "k", "_import": "1"})
+    client.post(response.redirect_chain[-1][0], {**roles, "study": "k", "_import": "1"})
     assert stored()["bots"] == ["luna"]
     assert sorted(value for _, _, given in stored()["ratings"] for _, value in given) == [0, 1, 2]

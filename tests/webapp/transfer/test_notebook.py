@@ -64,8 +64,8 @@ def test_every_form_of_an_export_reads_the_same(study: Study, tmp_path: Path) ->
 def test_texts_that_look_like_formulas_come_back_as_they_were(study: Study, tmp_path: Path) -> None:
     conversation = make_conversation(study)
     turn_add_human(conversation_id=conversation.pk, client_id=conversation.pk, text="=1+1, 'quoted'")
-    found = confab.read(exported(study, "messages", tmp_path / "messages.csv"))
-    assert "=1+1, 'quoted'" in found.messages["text"].tolist()
+    text = confab.read(exported(study, "messages", tmp_path / "messages.csv"))
+    assert "=1+1, 'quoted'" in text.messages["text"].tolist()
 
 
 def test_metrics_and_comparisons_of_every_form_are_the_same(tmp_path: Path) -> None:
@@ -76,12 +76,12 @@ def test_metrics_and_comparisons_of_every_form_are_the_same(tmp_path: Path) -> N
     for ending in ("csv", "parquet", "jsonl"):
         folder = tmp_path / ending
         folder.mkdir()
-        found = confab.read(
+        text = confab.read(
             exported(study, "messages", folder / f"messages.{ending}"),
             exported(study, "ratings", folder / f"ratings.{ending}"),
         )
-        assert found.bots == ("eliza", "parrot")
-        measured = found.metrics(["question", "words"]).sort_values("conversation")
+        assert text.bots == ("eliza", "parrot")
+        measured = text.metrics(["question", "words"]).sort_values("conversation")
         assert list(measured.columns[:2]) == ["conversation", "bot"]
-        numbers.append((measured.to_dict("records"), confab.compare(found, "quality").to_json()))
+        numbers.append((measured.to_dict("records"), confab.compare(text, "quality").to_json()))
     assert str(numbers[0]) == str(numbers[1]) == str(numbers[2])

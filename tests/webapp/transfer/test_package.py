@@ -108,7 +108,7 @@ def test_a_package_has_everything_and_its_digests_and_names_nobody(study: Study)
     everything = b"".join(files.values()).decode()
     assert "SECRET" not in everything
     assert not any(code in everything for code in BY_PROLIFIC.values() if code != "prolific")
-    assert not any(str(one.pk) in everything for one in study.participants.all())
+    assert not any(str(participant.pk) in everything for participant in study.participants.all())
     with_ids = b"".join(opened(packed(study, include_private=True)).values()).decode()
     assert all(told in with_ids for told in ("SECRET0", "SECRET1", "RATED1"))
 
@@ -131,16 +131,16 @@ def test_the_same_data_are_the_same_bytes_and_more_of_it_needs_no_more_queries(s
 
 def test_the_descriptor_keeps_the_rules_of_data_package(study: Study) -> None:
     files = opened(packed(study))
-    found = json.loads(files["datapackage.json"])
-    assert found["$schema"] == "https://datapackage.org/profiles/2.0/datapackage.json"
-    assert re.fullmatch(r"[-a-z0-9._/]+", found["name"])
-    assert re.fullmatch(r"\d{4}(-\d\d){2}T(\d\d:){2}\d\dZ", found["created"])
-    assert all(one["title"] for one in found["contributors"])
-    names = [one["name"] for one in found["resources"]]
+    document = json.loads(files["datapackage.json"])
+    assert document["$schema"] == "https://datapackage.org/profiles/2.0/datapackage.json"
+    assert re.fullmatch(r"[-a-z0-9._/]+", document["name"])
+    assert re.fullmatch(r"\d{4}(-\d\d){2}T(\d\d:){2}\d\dZ", document["created"])
+    assert all(contributor["title"] for contributor in document["contributors"])
+    names = [resource["name"] for resource in document["resources"]]
     assert len(set(names)) == len(names) >= 11
     types = {"string", "integer", "number", "boolean", "datetime", "any"}
     readers = {"integer": int, "number": float, "boolean": {"true": 1, "false": 0}.__getitem__}
-    for one in found["resources"]:
+    for one in document["resources"]:
         assert re.fullmatch(r"[-a-z0-9._/]+", one["name"])
         data = files[one["path"]]
         assert one["bytes"] == len(data)
@@ -252,11 +252,11 @@ def test_what_was_left_out_is_said_and_no_study_is_made_of_the_rest(tmp_path: Pa
     with zipfile.ZipFile(io.BytesIO(part)) as archive:
         names = archive.namelist()
         described = json.loads(archive.read("datapackage.json"))
-        told = archive.read("README.md").decode()
+        text = archive.read("README.md").decode()
         assert b"THANKS-7" not in b"".join(map(archive.read, names))
     assert "data/participants.csv" not in names
     assert described[LEFT_OUT] == [{"table": "participants", "right": "pay"}]
-    assert "the table `participants`, because the requester does not have the right `pay`" in told
+    assert "the table `participants`, because the requester does not have the right `pay`" in text
     assert LEFT_OUT not in json.loads(zipfile.ZipFile(io.BytesIO(whole)).read("datapackage.json"))
 
     path = tmp_path / "part.zip"

@@ -118,8 +118,8 @@ def of_spss(folder: Path, tables: list[PackagedTable]) -> Cells:
             "/TEXTOPTIONS DECIMAL=DOT FORMAT=PLAIN."
         )
     (folder / "script.sps").write_text("\n".join(lines), encoding="utf-8")
-    told = run(["pspp", "--no-output", "script.sps"], folder)
-    assert told == ""
+    result = run(["pspp", "--no-output", "script.sps"], folder)
+    assert result == ""
     return {table.name: list(written(folder, table, sps_names(table.columns))) for table in tables}
 
 
@@ -180,17 +180,17 @@ def test_a_loader_gets_every_value_as_it_was(study: Study, tmp_path: Path, loade
     with package_open(path) as package:
         package.unpack(tmp_path)
         expected = {table.name: list(package.rows(table.name)) for table in tables}
-    found = load(tmp_path, tables)
-    assert found.keys() == expected.keys()
+    result = load(tmp_path, tables)
+    assert result.keys() == expected.keys()
     assert len(expected["turns"]) == 2 * len(TEXTS)
     for table in tables:
-        assert len(found[table.name]) == len(expected[table.name]), table.name
-        for row, cells in zip(found[table.name], expected[table.name], strict=True):
+        assert len(result[table.name]) == len(expected[table.name]), table.name
+        for row, cells in zip(result[table.name], expected[table.name], strict=True):
             for column in table.columns:
                 value, cell = row[column.name], cells[column.name]
                 want = wanted(loader, column, cell)
-                told = f"{table.name}.{column.name}: {value!r} of {cell!r}"
+                text = f"{table.name}.{column.name}: {value!r} of {cell!r}"
                 if isinstance(want, float):
-                    assert float(value) == pytest.approx(want, rel=1e-14, abs=1e-3 * (column.type == "time")), told
+                    assert float(value) == pytest.approx(want, rel=1e-14, abs=1e-3 * (column.type == "time")), text
                 else:
-                    assert value == want, told
+                    assert value == want, text

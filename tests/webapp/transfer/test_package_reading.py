@@ -80,8 +80,8 @@ def assert_same_ratings(one: Study, other: Study) -> None:
     assert alike(mine.conversation, read.conversation)
     assert mine.headline == read.headline
     assert [d.key for d in mine.dimensions] == [d.key for d in read.dimensions]
-    for key, given in mine.answers.items():
-        np.testing.assert_array_equal(given, read.answers[key])
+    for key, answer in mine.answers.items():
+        np.testing.assert_array_equal(answer, read.answers[key])
 
 
 def test_a_study_of_chats_comes_back_with_its_people_texts_and_numbers(study: Study, tmp_path: Path) -> None:
@@ -100,17 +100,17 @@ def test_a_study_of_chats_comes_back_with_its_people_texts_and_numbers(study: St
     both = []
     for one in (study, read):
         data = study_data(one)
-        found = study_comparisons(data)
+        result = study_comparisons(data)
         answers = json.dumps(study_answers(data).to_json(), sort_keys=True)
-        told = json.dumps(found.means.to_json(), sort_keys=True)
-        both.append((data.facts, told, found.to_json(), answers))
+        told = json.dumps(result.means.to_json(), sort_keys=True)
+        both.append((data.facts, told, result.to_json(), answers))
     assert both[0] == both[1]
     assert [v.values.texts.minutes for v in read.versions.order_by("number")] == [8, 9]
     assert read.version.values.after == study.version.values.after
     first = Rating.objects.filter(conversation__study=read).order_by("pk")[0]
     assert (first.comment, first.other_answers) == (NASTY, {"why": "'=1+1"})
-    said = [turn.text for turn in first.conversation.turns.order_by("index")]
-    assert said[:2] == [NASTY, "reply 0"]
+    texts = [turn.text for turn in first.conversation.turns.order_by("index")]
+    assert texts[:2] == [NASTY, "reply 0"]
     people = read.participants.filter(consent__isnull=False, consented_at__isnull=False)
     assert people.count() == 8
     met = [
@@ -149,15 +149,15 @@ NAMES = {"conversation", "study", "rater", "participant", "task"}
 def assert_same_tables(one: Study, other: Study, *names: str) -> None:
     both = [opened(packed(study, include_failed=True)) for study in (one, other)]
     for name in names:
-        found = [
+        results = [
             sorted(
                 [{k: v for k, v in row.items() if k not in NAMES} for row in rows(files, name)],
                 key=lambda row: json.dumps(row, sort_keys=True),
             )
             for files in both
         ]
-        assert found[0] == found[1], name
-        assert found[0], name
+        assert results[0] == results[1], name
+        assert results[0], name
 
 
 def of_checked_chats() -> Study:
@@ -326,8 +326,8 @@ def test_judgements_of_pairs_come_back(make: Callable[[], Study], tmp_path: Path
     assert mine.second.tolist() == other.second.tolist()
     assert alike(mine.rater, other.rater)
     assert alike(mine.item, other.item)
-    for key, given in mine.answers.items():
-        np.testing.assert_array_equal(given, other.answers[key])
+    for key, answer in mine.answers.items():
+        np.testing.assert_array_equal(answer, other.answers[key])
     for name, values in mine.controls.items():
         np.testing.assert_allclose(values, other.controls[name])
     before, after = (study_pairs(one).results for one in (study, read))
@@ -370,7 +370,7 @@ def test_errors_marked_in_replies_come_back(tmp_path: Path) -> None:
     study = of_errors()
     read = again(study, tmp_path)
     before, after = (
-        [spans_stored(one) for one in Rating.objects.filter(task__participant__study=of).order_by("turn__index")]
+        [spans_stored(rating) for rating in Rating.objects.filter(task__participant__study=of).order_by("turn__index")]
         for of in (study, read)
     )
     assert [len(one) for one in before] == [2, 0]
@@ -400,8 +400,8 @@ def verify(path: Path) -> dict[str, Any]:
     except CommandError as error:
         assert error.returncode == 1
         assert "has changed" in str(error)
-    found: dict[str, Any] = json.loads(out.getvalue())
-    return found
+    document: dict[str, Any] = json.loads(out.getvalue())
+    return document
 
 
 def test_verify_names_what_changed_is_missing_or_was_added(study: Study, tmp_path: Path) -> None:
@@ -414,11 +414,11 @@ def test_verify_names_what_changed_is_missing_or_was_added(study: Study, tmp_pat
     files["note.txt"] = b"mine"
     files["versions.json"] = files["versions.json"].replace(b'"python": "3', b'"python": "2')
     path = packed_as(tmp_path, files)
-    found = verify(path)
-    assert not found["whole"]
-    assert found["changed"] == ["README.md", "versions.json"]
-    assert (found["missing"], found["extra"]) == (["load.R"], ["note.txt"])
-    assert [one["what"] for one in found["versions"]] == ["Python"]
+    result = verify(path)
+    assert not result["whole"]
+    assert result["changed"] == ["README.md", "versions.json"]
+    assert (result["missing"], result["extra"]) == (["load.R"], ["note.txt"])
+    assert [version["what"] for version in result["versions"]] == ["Python"]
     with pytest.raises(PackageError, match=r"README.md has changed, .*load.R is missing"):
         import_conversations(path, study_key="again")
     assert not Study.objects.filter(key="again").exists()

@@ -168,8 +168,8 @@ def test_a_value_without_a_problem_fits_its_column(model: type[Model]) -> None:
                 continue
             n_fit += 1
             with connection.cursor() as cursor:
-                given = field.get_db_prep_save(value, connection)
-                cursor.execute(f"SELECT CAST(%s AS {field.db_type(connection)})", [given])
+                db_prep_save = field.get_db_prep_save(value, connection)
+                cursor.execute(f"SELECT CAST(%s AS {field.db_type(connection)})", [db_prep_save])
                 stored = cursor.fetchone()[0]
             if isinstance(value, str):
                 assert stored == value

@@ -125,7 +125,7 @@ def test_decisions_hold_for_a_hit_or_everywhere(study: Study) -> None:
     assert Redactor(study).redact_text("also new@example.com") == "also [EMAIL]", "newer than the search"
     assert texts_search(study=study).finished_at is None
     assert RedactionHit.objects.filter(study=study, decision="").count() == 1
-    assert [shown.value for shown in list_hits(study, kind="", decided=False, after=0, limit=9)] == ["new@example.com"]
+    assert [hit.value for hit in list_hits(study, kind="", decided=False, after=0, limit=9)] == ["new@example.com"]
 
 
 def test_hits_are_erased_with_the_person_and_hold_no_text(study: Study) -> None:
@@ -135,7 +135,7 @@ def test_hits_are_erased_with_the_person_and_hold_no_text(study: Study) -> None:
     assert "7946" not in stored
     other = Turn.objects.get(text__contains="other@").conversation
     participants_erase(participants=query_participant(other.participant))  # type: ignore[arg-type]
-    values = [shown.value for shown in list_hits(study, kind="email", decided=False, after=0, limit=20)]
+    values = [hit.value for hit in list_hits(study, kind="email", decided=False, after=0, limit=20)]
     assert values
     assert {value.lower() for value in values} == {EMAIL}
 

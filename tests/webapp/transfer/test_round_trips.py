@@ -60,21 +60,22 @@ def published(source: Path, tmp_path: Path) -> Path:
 
 def chats(study: confab.Study) -> Counter[Any]:
     return Counter(
-        (one.bot, tuple((turn.speaker, turn.text) for turn in one.conversation.turns)) for one in study.dialogues
+        (dialogue.bot, tuple((turn.speaker, turn.text) for turn in dialogue.conversation.turns))
+        for dialogue in study.dialogues
     )
 
 
 def answers(study: confab.Study) -> Counter[Any]:
     """Count the answers of each bot's chats."""
     return Counter(
-        (one.bot, one.conversation.turns[0].text, tuple(sorted(rating.answers.items())))
-        for one in study.dialogues
-        for rating in one.ratings
+        (dialogue.bot, dialogue.conversation.turns[0].text, tuple(sorted(rating.answers.items())))
+        for dialogue in study.dialogues
+        for rating in dialogue.ratings
     )
 
 
 def raters(study: confab.Study) -> set[str]:
-    return {rating.rater for one in study.dialogues for rating in one.ratings}
+    return {rating.rater for dialogue in study.dialogues for rating in dialogue.ratings}
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_an_exported_table_is_read_again(table: str, ending: str, source: Path, 
     before, after = confab.read(source), confab.read(tmp_path / f"{table}.{ending}", ratings)
     assert chats(after) == chats(before)
     assert answers(after) == answers(before)
-    votes = [turn.vote for one in after.dialogues for turn in one.conversation.turns]
+    votes = [turn.vote for dialogue in after.dialogues for turn in dialogue.conversation.turns]
     assert sum(votes) == 12
 
 
@@ -147,7 +148,11 @@ def test_published_pairs_are_read_again(tmp_path: Path) -> None:
     for name in ("preferences.jsonl", "data/preferences.parquet"):
         after = confab.read(tmp_path / "d" / name)
         assert expected == Counter(
-            (one.bot, tuple(turn.text for turn in one.conversation.turns), float(one.ratings[0].answers["preferred"]))
-            for one in after.dialogues
+            (
+                dialogue.bot,
+                tuple(turn.text for turn in dialogue.conversation.turns),
+                float(dialogue.ratings[0].answers["preferred"]),
+            )
+            for dialogue in after.dialogues
         )
         assert confab.rank(tmp_path / "d" / name).fit.n == 2

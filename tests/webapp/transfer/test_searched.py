@@ -68,7 +68,7 @@ def test_a_command_writes_what_a_search_finds(
     assert counted[what] == len(rows)
 
 
-@pytest.mark.parametrize("name", [one.name for one in exporters if hasattr(one, "is_searched")])
+@pytest.mark.parametrize("name", [exporter.name for exporter in exporters if hasattr(exporter, "is_searched")])
 def test_a_search_that_finds_nothing_leaves_every_table_empty(study: Study, name: str) -> None:
     assert list(exporter_get(name).rows(study, ExportOptions(search="xyzzy"))) == []
 
@@ -76,11 +76,11 @@ def test_a_search_that_finds_nothing_leaves_every_table_empty(study: Study, name
 def test_a_sample_is_the_one_of_the_workbench(study: Study, client: Client) -> None:
     client.force_login(make_staff(Right.READ))
     for line in ("sample:2 seed:1", "sample:2 seed:4", "sample:2 seed:5"):
-        shown = client.get(reverse("dashboard:study_conversations", args=[study.key]), {"q": line})
-        listed = {str(row.conversation.pk) for row, _slot, _href in shown.context["rows"]}
-        address = shown.context["export_href"]
+        response = client.get(reverse("dashboard:study_conversations", args=[study.key]), {"q": line})
+        listed = {str(row.conversation.pk) for row, _slot, _href in response.context["rows"]}
+        address = response.context["export_href"]
         assert address.startswith(reverse("dashboard:study_export", args=[study.key]))
-        assert address in shown.content.decode().replace("&amp;", "&")
+        assert address in response.content.decode().replace("&amp;", "&")
         page = client.get(address, follow=True)
         assert f'value="{line}"' in page.content.decode()
         assert {e.name: n for e, n in page.context["tables"]}["conversations"] == 2
@@ -101,10 +101,10 @@ def test_what_cannot_be_searched_is_told(
     study: Study, client: Client, tmp_path: Path, what: str, line: str, why: str
 ) -> None:
     client.force_login(make_staff(Right.READ))
-    where = reverse("dashboard:study_export", args=[study.key])
+    url = reverse("dashboard:study_export", args=[study.key])
     answers = [
-        client.get(where, {"what": what, "format": "csv", "q": line}),
-        client.post(where, {"what": what, "format": "csv", "q": line}),
+        client.get(url, {"what": what, "format": "csv", "q": line}),
+        client.post(url, {"what": what, "format": "csv", "q": line}),
     ]
     for answer in answers:
         assert answer.status_code == 400

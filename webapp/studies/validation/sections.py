@@ -340,7 +340,7 @@ def validate_check_items(on: Checked) -> Errors:
         _look_error(check, on.protocol) or (on.protocol.needs_reference and _reference_error(check, on.values))
         for check in checks
     )
-    first_error = next((f"Check {number}{wrong}" for number, wrong in enumerate(errors, start=1) if wrong), "")
+    first_error = next((f"Check {number}{error}" for number, error in enumerate(errors, start=1) if error), "")
     return {"attention_checks": first_error} if first_error else {}
 
 

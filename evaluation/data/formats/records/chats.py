@@ -143,8 +143,8 @@ class ParlAi(RecordFormat):
         )
 
     def read(self, data: Data, reading: RecordReading) -> Iterator[Record]:
-        said = [Message(str(act["id"]), str(act["text"])) for act in self._acts(data)]
-        yield reading.conversation(said, data, ratings=any_ratings(data))
+        messages = [Message(str(act["id"]), str(act["text"])) for act in self._acts(data)]
+        yield reading.conversation(messages, data, ratings=any_ratings(data))
 
 
 @register_record_format

@@ -139,14 +139,14 @@ def context_messages(context: Any) -> list[Message]:
 
     The last line is the human's, as a bot's reply follows.
     """
-    said = read_messages(context) if isinstance(context, list) else split_transcript(str(context))
-    if said and not any(message.speaker for message in said):
-        said = read_messages([message.text for message in said])
+    messages = read_messages(context) if isinstance(context, list) else split_transcript(str(context))
+    if messages and not any(message.speaker for message in messages):
+        messages = read_messages([message.text for message in messages])
     is_alternating = not isinstance(context, list) or all(isinstance(text, str) for text in context)
-    if is_alternating and {message.speaker for message in said} <= {"human", "bot"}:
-        n = len(said)
-        return [replace(message, speaker="bot" if (n - i) % 2 == 0 else "human") for i, message in enumerate(said)]
-    return said
+    if is_alternating and {message.speaker for message in messages} <= {"human", "bot"}:
+        n = len(messages)
+        return [replace(message, speaker="bot" if (n - i) % 2 == 0 else "human") for i, message in enumerate(messages)]
+    return messages
 
 
 def _reply(text: Any) -> Message:
@@ -336,10 +336,10 @@ class EsConv(RecordFormat):
     def read(self, data: Data, reading: RecordReading) -> Iterator[Record]:
         seeker = (data.get("survey_score") or {}).get("seeker")
         rating = rating_of(seeker) if is_object(seeker) else None
-        said = [
+        messages = [
             Message(str(turn["speaker"]), str(turn.get("content", turn.get("text", "")))) for turn in data["dialog"]
         ]
-        yield reading.conversation(said, data, bot=data.get("bot") or None, ratings=[rating] if rating else [])
+        yield reading.conversation(messages, data, bot=data.get("bot") or None, ratings=[rating] if rating else [])
 
 
 @register_record_format

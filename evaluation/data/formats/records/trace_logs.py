@@ -168,7 +168,7 @@ def _new_messages(trace: Data, said: list[Message], steps: tuple[Data, ...]) -> 
     )
     if n_known < len(texts):
         n_known = max(0, len(before) - 1)
-    answers = read_messages(found) if (found := find_messages(reply)) else []
+    answers = read_messages(reply_messages) if (reply_messages := find_messages(reply)) else []
     text = answers[-1].text if answers else text_of(reply) or _any_text(reply)
     return [message for message in (*before[n_known:], Message("assistant", text, steps)) if message.text]
 

@@ -42,10 +42,10 @@ class RuleJudge(JudgeMetric):
         )
         points = np.clip(points, float(answers[0]), float(answers[-1]))
         low = np.minimum(np.floor(points), float(answers[-1]) - 1)
-        found = np.zeros((len(prompts), len(answers)))
+        values = np.zeros((len(prompts), len(answers)))
         rows, at = np.arange(len(prompts)), (low - float(answers[0])).astype(int)
-        found[rows, at], found[rows, at + 1] = 1 - (points - low), points - low
-        return found
+        values[rows, at], values[rows, at + 1] = 1 - (points - low), points - low
+        return values
 
 
 def items(ratings: np.ndarray, texts: Sequence[str], **more: Any) -> list[dict[str, Any]]:

@@ -31,10 +31,10 @@ def test_agreement_is_spearmans_with_the_mean_and_its_interval_is_over_contexts_
     rng = np.random.default_rng(0)
     truth, ratings = crowd(100, 4, rng)
     gold, scores = gold_of(ratings), truth + rng.normal(0, 0.5, 100)
-    found = agreement_of(gold, scores)
-    assert found.value == pytest.approx(stats.spearmanr(scores, ratings.mean(axis=1)).statistic)
-    assert found.over == "contexts and raters"
-    assert found.low < found.value < found.high
+    result = agreement_of(gold, scores)
+    assert result.value == pytest.approx(stats.spearmanr(scores, ratings.mean(axis=1)).statistic)
+    assert result.over == "contexts and raters"
+    assert result.low < result.value < result.high
     few = agreement_of(gold_of(ratings[:, :3]), scores)
     assert few.over == "contexts", "three raters tell too little about others"
     assert agreement_of(gold, np.full(100, 3.0)).reason == "all scores or all ratings are equal"
@@ -48,8 +48,8 @@ def test_the_interval_holds_what_it_claims_and_is_wider_for_few_raters():
     for _ in range(n):
         truth, ratings = crowd(60, 6, rng)
         scores = truth + rng.normal(0, 0.8, 60)
-        found = agreement_of(gold_of(ratings), scores)
-        target.append((found.low, found.high))
+        result = agreement_of(gold_of(ratings), scores)
+        target.append((result.low, result.high))
     reference = [
         stats.spearmanr(big_truth + rng.normal(0, 0.8, 20_000), big[:, rng.choice(40, 6, replace=False)].mean(axis=1))
         for _ in range(5)
@@ -63,14 +63,14 @@ def test_alpha_of_two_points_is_krippendorffs():
     rng = np.random.default_rng(2)
     one = rng.integers(0, 2, 50) * 1.0
     other = np.where(rng.random(50) < 0.8, one, 1 - one)
-    wanted = krippendorff_alpha(np.stack([one, other], axis=1), "nominal").value
-    assert binary_alpha(one, other) == pytest.approx(wanted)
+    expected = krippendorff_alpha(np.stack([one, other], axis=1), "nominal").value
+    assert binary_alpha(one, other) == pytest.approx(expected)
     truth, ratings = crowd(80, 5, rng)
     ratings = np.where(ratings > 3, 5.0, 1.0)
-    found = agreement_of(gold_of(ratings), np.where(truth > 3, 4.8, 1.1))
+    result = agreement_of(gold_of(ratings), np.where(truth > 3, 4.8, 1.1))
     majority = np.where(ratings.mean(axis=1) > 3, 5.0, 1.0)
     answers = np.where(truth > 3, 5.0, 1.0)
-    assert found.value == pytest.approx(krippendorff_alpha(np.stack([answers, majority], axis=1), "nominal").value)
+    assert result.value == pytest.approx(krippendorff_alpha(np.stack([answers, majority], axis=1), "nominal").value)
 
 
 def test_biases_for_length_and_markup_are_found_where_they_were_built_in_and_not_elsewhere():
@@ -103,14 +103,14 @@ def test_the_own_family_is_compared_with_others_and_undefined_without_one():
     gold = gold_of(ratings, model=["llama-bot" if k % 2 else "qwen-bot" for k in range(80)])
     scores = gold.means + np.where(np.arange(80) % 2, 0.7, 0.0) + rng.normal(0, 0.2, 80)
     families = {"llama-bot": "llama", "qwen-bot": "qwen"}
-    found = biases_of(gold, scores_of(scores, model="meta-llama/Llama-3.1-8B"), families)["family"]
+    family = biases_of(gold, scores_of(scores, model="meta-llama/Llama-3.1-8B"), families)["family"]
     above = scores - gold.means
-    assert found.value == pytest.approx(above[1::2].mean() - above[::2].mean())
-    assert found.low < 0.7 < found.high
-    assert found.low > 0.5
+    assert family.value == pytest.approx(above[1::2].mean() - above[::2].mean())
+    assert family.low < 0.7 < family.high
+    assert family.low > 0.5
     assert biases_of(gold, scores_of(scores, model="gpt-5"), families)["family"].value is None
-    found = biases_of(gold, scores_of(scores, model="meta-llama/Meta-Llama-3-8B"), families)["family"]
-    assert found.value == pytest.approx(above[1::2].mean() - above[::2].mean())
+    family = biases_of(gold, scores_of(scores, model="meta-llama/Meta-Llama-3-8B"), families)["family"]
+    assert family.value == pytest.approx(above[1::2].mean() - above[::2].mean())
     assert [model_parameters(name) for name in ("a/Llama-3.1-8B", "smollm2-135m-instruct", "gpt-4o")] == [
         8e9,
         135e6,
@@ -187,11 +187,11 @@ def test_a_judge_is_scored_repeated_compared_in_both_orders_and_capped():
     _truth, ratings = crowd(40, 3, rng)
     gold = gold_of(ratings, context=[[f"context {k // 2}"] for k in range(40)])
     judge = RuleJudge(lambda text, repeat: 2 + int(text.split()[1]) % 3 + (repeat if text == "reply 3" else 0), high=9)
-    found = score_gold(judge, gold, repeats=2, n_pairs=10)
-    assert found.scores.shape == (2, 40)
-    assert found.first[:3] == pytest.approx([1 + (value - 1) / 8 * 4 for value in (2, 3, 4)]), "stretched from 9 to 5"
-    assert found.n_requests == 40 + 40 + 20
-    compared = compare_judges(gold, [found]).judges[0]
+    result = score_gold(judge, gold, repeats=2, n_pairs=10)
+    assert result.scores.shape == (2, 40)
+    assert result.first[:3] == pytest.approx([1 + (value - 1) / 8 * 4 for value in (2, 3, 4)]), "stretched from 9 to 5"
+    assert result.n_requests == 40 + 40 + 20
+    compared = compare_judges(gold, [result]).judges[0]
     assert compared.biases["place"].value == pytest.approx(0.3), "the first one has .8 in either order"
     assert compared.consistency.same.mean == pytest.approx(39 / 40)
     assert compared.consistency.apart.mean == pytest.approx(0.5 / 40)
@@ -207,20 +207,20 @@ def test_a_good_judge_may_replace_a_rater_a_reversed_one_may_not_and_little_evid
     noise = dict(zip(truth, rng.uniform(1, 5, 90).tolist(), strict=True))
     bad = score_gold(RuleJudge(lambda text, repeat: noise[text]), gold)
     reversed_judge = score_gold(RuleJudge(lambda text, repeat: 6 - truth[text]), gold)
-    found = compare_judges(gold, [good, bad, reversed_judge], families={})
-    assert [one.verdict for one in found.judges] == ["may", "unknown", "may not"]
-    assert "It scored 90 of 90 rated items (100 %)." in found.sentences[0]
-    assert "rated items would decide it" in found.sentences[1]
-    assert "may not replace a rater. It scored" in found.sentences[2]
-    assert "It is significantly worse by .15 than" in found.sentences[2]
-    assert "may replace a rater. It scored 90 of 90 rated items (100 %). It wins the" in found.sentences[0]
+    result = compare_judges(gold, [good, bad, reversed_judge], families={})
+    assert [judge.verdict for judge in result.judges] == ["may", "unknown", "may not"]
+    assert "It scored 90 of 90 rated items (100 %)." in result.sentences[0]
+    assert "rated items would decide it" in result.sentences[1]
+    assert "may not replace a rater. It scored" in result.sentences[2]
+    assert "It is significantly worse by .15 than" in result.sentences[2]
+    assert "may replace a rater. It scored 90 of 90 rated items (100 %). It wins the" in result.sentences[0]
     assert (
         "test against 4 of 4 raters; half are required. It is significantly worse by .15 than 0 of them."
-        in found.sentences[0]
+        in result.sentences[0]
     )
-    assert "do not use it as a judge here" in found.sentences[1]
-    assert found.sentences[3] == SELECTED
-    assert repr(found) == "\n".join(found.sentences)
+    assert "do not use it as a judge here" in result.sentences[1]
+    assert result.sentences[3] == SELECTED
+    assert repr(result) == "\n".join(result.sentences)
     _truth, ratings = crowd(60, 2, rng)
     two = gold_of(ratings)
     alone = compare_judges(two, [scores_of(two.means + rng.normal(0, 0.3, 60), is_fixed=True)], families={})
@@ -249,10 +249,10 @@ def test_whole_conversations_are_judged_and_unrated_ones_make_the_means_of_bots_
     gold = gold_of_chats(ratings, chats, name="s", extra=[str(k) for k in range(110, 160)])
     assert (gold.unit, len(gold), np.isfinite(gold.means).sum()) == ("chat", 160, 60)
     compared = compare_judges(gold, [scores_of(truth, is_fixed=True)], families={}).judges[0]
-    wanted = powered_means(
+    expected = powered_means(
         ratings, [str(k) for k in range(110)], ["ab"[k % 2] for k in range(110)], truth[:110], predictor="J"
     )
-    assert compared.worth["people"].to_json() == wanted.to_json()
+    assert compared.worth["people"].to_json() == expected.to_json()
     assert compared.worth["people"].saved > 0.2
     assert compared.worth["extra"].bots["a"].n_unrated == 25
     assert compared.biases["place"].value is None
@@ -273,8 +273,8 @@ def test_a_sample_takes_rated_and_other_instances_in_turn_and_is_the_same_again(
     drawn = gold.sample(50)
     assert (len(drawn), int(np.isfinite(drawn.means).sum())) == (50, 25)
     assert drawn.keys == gold.sample(50).keys
-    wanted = dict(zip(gold.keys, gold.means.tolist(), strict=True))
-    assert drawn.means == pytest.approx([wanted[key] for key in drawn.keys], nan_ok=True)
+    expected = dict(zip(gold.keys, gold.means.tolist(), strict=True))
+    assert drawn.means == pytest.approx([expected[key] for key in drawn.keys], nan_ok=True)
 
 
 def test_a_published_mean_and_raters_without_a_name_are_nobody():
@@ -291,7 +291,7 @@ def test_a_published_mean_and_raters_without_a_name_are_nobody():
 def test_a_notebook_compares_judges_with_rated_replies():
     rng = np.random.default_rng(8)
     gold, truth = numbers(rng, n=50)
-    found = judges(gold, [RuleJudge(lambda text, repeat: truth[text], name="mine")], most=40)
-    assert (len(found.gold), found.judges[0].scores.judge) == (40, "mine")
+    result = judges(gold, [RuleJudge(lambda text, repeat: truth[text], name="mine")], most=40)
+    assert (len(result.gold), result.judges[0].scores.judge) == (40, "mine")
     with pytest.raises(ValueError, match="words is not a metric of kind judge"):
         judges(gold, ["words"])

@@ -24,27 +24,27 @@ def rule(shift=0.0, at=0):
 @pytest.fixture(scope="module")
 def stored():
     gold = gold_of(RATINGS)
-    found = compare_judges(gold, [score_gold(RuleJudge(rule()), gold)], families={}).to_json()
-    return gold, found["judges"][0], found["digests"]
+    document = compare_judges(gold, [score_gold(RuleJudge(rule()), gold)], families={}).to_json()
+    return gold, document["judges"][0], document["digests"]
 
 
 def test_scores_that_moved_beyond_self_consistency_are_drift(stored):
     gold, kept, digests = stored
-    found = measure_drift(RuleJudge(rule(1.0, at=2)), gold, kept, digests)
-    assert found.has_drifted
+    drift = measure_drift(RuleJudge(rule(1.0, at=2)), gold, kept, digests)
+    assert drift.has_drifted
     now = np.array([rule(1.0, at=2)(f"reply {k}", 0) for k in range(50)])
     then = np.array(kept["scores"])
-    assert found.change == pytest.approx(np.abs(now - then[0]).mean())
-    assert found.before == pytest.approx(np.abs(then[1] - then[0]).mean())
-    assert found.drift == pytest.approx(found.change - found.before)
-    assert "has drifted: scores of 50 stored instances moved by" in found.sentence
+    assert drift.change == pytest.approx(np.abs(now - then[0]).mean())
+    assert drift.before == pytest.approx(np.abs(then[1] - then[0]).mean())
+    assert drift.drift == pytest.approx(drift.change - drift.before)
+    assert "has drifted: scores of 50 stored instances moved by" in drift.sentence
 
 
 def test_other_noise_is_no_drift_and_nothing_is_told_of_absence(stored):
     gold, kept, digests = stored
-    found = measure_drift(RuleJudge(rule(at=2)), gold, kept, digests)
-    assert found.has_drifted is False
-    assert found.sentence.startswith("There is no evidence of drift of Language model as judge")
+    drift = measure_drift(RuleJudge(rule(at=2)), gold, kept, digests)
+    assert drift.has_drifted is False
+    assert drift.sentence.startswith("There is no evidence of drift of Language model as judge")
     fixed = measure_drift(RuleJudge(rule(0.001)), gold, {**kept, "is_fixed": True}, digests)
     assert fixed.has_drifted is False, "a difference of rounding"
     assert measure_drift(RuleJudge(rule(0.5)), gold, {**kept, "is_fixed": True}, digests).has_drifted

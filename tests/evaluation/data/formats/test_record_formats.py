@@ -305,7 +305,9 @@ def test_a_format_is_read_from_files_that_differ_in_detail(name: str, tmp_path: 
     in_array = tmp_path / "array.json"
     in_array.write_text(json.dumps({"data": [first, second]}, indent=1))
     nested = confab.read(in_array)
-    assert [one.conversation.turns for one in nested.dialogues] == [one.conversation.turns for one in study.dialogues]
+    assert [dialogue.conversation.turns for dialogue in nested.dialogues] == [
+        dialogue.conversation.turns for dialogue in study.dialogues
+    ]
 
 
 def test_answers_keep_their_raters_and_values(tmp_path: Path) -> None:
@@ -325,7 +327,7 @@ def test_answers_keep_their_raters_and_values(tmp_path: Path) -> None:
         path = tmp_path / f"{name}.json"
         path.write_text(json.dumps(list(FORMATS[name])))
         study = confab.read(path)
-        assert [(r.rater, dict(r.answers)) for one in study.dialogues for r in one.ratings] == ratings, name
+        assert [(r.rater, dict(r.answers)) for dialogue in study.dialogues for r in dialogue.ratings] == ratings, name
 
 
 def test_tool_calls_become_traces(tmp_path: Path) -> None:
@@ -409,7 +411,7 @@ def test_a_wrong_value_anywhere_skips_at_most_its_record(name: str, tmp_path: Pa
         path = tmp_path / "x.jsonl"
         path.write_text("\n".join(map(json.dumps, [record, *broken, {**record, "id": "last"}])) + "\n")
         study = confab.read(path)
-        texts = {turn.text for one in study.dialogues for turn in one.conversation.turns}
+        texts = {turn.text for dialogue in study.dialogues for turn in dialogue.conversation.turns}
         assert texts & {"Hi", "Hello"}
         for skipped in study.skipped:
             assert not any(word in skipped.reason for word in PYTHON_WORDS), skipped

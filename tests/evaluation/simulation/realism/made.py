@@ -37,12 +37,12 @@ def turns_of(
     n = len(values)
     said = [f"{side} {row}" for row in range(n)] if texts is None else list(texts)
     vectors = np.zeros((n, 2)) if vectors is None else vectors
-    made = [
+    conversations = [
         Conversation(f"{side}{number}", (Turn("bot", f"{side} says {number}"), Turn("human", "…")))
         for number in range(len(bots))
     ]
     return ChatTurns(
-        chats=tuple(made),
+        chats=tuple(conversations),
         bots=np.array(bots, dtype=object),
         persons=np.array([""] * len(bots) if persons is None else persons, dtype=object),
         chat=chats,

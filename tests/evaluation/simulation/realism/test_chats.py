@@ -39,11 +39,11 @@ def test_every_trait_has_a_quantity() -> None:
 
 
 def test_turns_are_the_answers_to_the_bot_with_its_turn_before() -> None:
-    found = read(TALK)
-    assert found.texts == ["yes i love jazz", "What do you mean?", "Thanks, I love jazz bands :-)"]
-    assert found.before == ["Do you like jazz music?", "Great. Which band?", "A band is a group."]
-    assert found.turn.tolist() == [2, 4, 6]
-    assert found.log_turns == pytest.approx([math.log(4)])  # the opening is a turn, too
+    text = read(TALK)
+    assert text.texts == ["yes i love jazz", "What do you mean?", "Thanks, I love jazz bands :-)"]
+    assert text.before == ["Do you like jazz music?", "Great. Which band?", "A band is a group."]
+    assert text.turn.tolist() == [2, 4, 6]
+    assert text.log_turns == pytest.approx([math.log(4)])  # the opening is a turn, too
 
 
 def test_quantities_by_hand() -> None:
@@ -66,22 +66,22 @@ def test_quantities_by_hand() -> None:
 
 def test_quantities_that_metrics_have_too_are_theirs() -> None:
     shared = TextCache()
-    found = ChatTurns.from_chats([TALK], shared)
+    result = ChatTurns.from_chats([TALK], shared)
     table = metric_get("reactions").compute([TALK[1]], shared=shared).turns
     for name in ("log_words", "question_mark", "appreciation", "confusion", "negation", "sentiment", "overlap"):
-        of_metric = table[f"reaction_{name}_user"].to_numpy()[found.turn]
-        assert found.values[name] == pytest.approx(of_metric, nan_ok=True), name
+        of_metric = table[f"reaction_{name}_user"].to_numpy()[result.turn]
+        assert result.values[name] == pytest.approx(of_metric, nan_ok=True), name
 
 
 def test_sentiment_change_and_closest_own_turn_are_of_the_turns_before() -> None:
-    found = read(TALK)
-    sentiment, vectors = found.values["sentiment"], found.vectors
-    assert found.values["sentiment_change"][1:] == pytest.approx(np.diff(sentiment))
-    assert np.isnan(found.values["sentiment_change"][0])
+    text = read(TALK)
+    sentiment, vectors = text.values["sentiment"], text.vectors
+    assert text.values["sentiment_change"][1:] == pytest.approx(np.diff(sentiment))
+    assert np.isnan(text.values["sentiment_change"][0])
     by_hand = [np.nan, vectors[1] @ vectors[0], max(vectors[2] @ vectors[0], vectors[2] @ vectors[1])]
-    assert found.values["self_similarity"] == pytest.approx(by_hand, nan_ok=True)
-    with_bot = [float(a @ b) for a, b in zip(vectors, found.before_vectors, strict=True)]
-    assert found.values["similarity"] == pytest.approx(with_bot, abs=1e-6)
+    assert text.values["self_similarity"] == pytest.approx(by_hand, nan_ok=True)
+    with_bot = [float(a @ b) for a, b in zip(vectors, text.before_vectors, strict=True)]
+    assert text.values["similarity"] == pytest.approx(with_bot, abs=1e-6)
 
 
 def test_neighbouring_turns_of_a_speaker_are_one() -> None:

@@ -23,7 +23,7 @@ CONFUSED = ("what do you mean?", "that makes no sense", "no, i asked about you",
 def talks(seed: int, side: str, *, n_bots: int = 5, n_chats: int = 14, is_shouting: bool = False) -> list:
     """Return chats in which better bots please their participants more often."""
     rng = np.random.default_rng(seed)
-    found = []
+    results = []
     for bot in range(n_bots):
         for number in range(n_chats):
             texts = ["hello"]
@@ -32,8 +32,8 @@ def talks(seed: int, side: str, *, n_bots: int = 5, n_chats: int = 14, is_shouti
                 pleased = rng.random() < (bot + 1) / (n_bots + 1)
                 text = f"{rng.choice(PLEASED if pleased else CONFUSED)} {rng.choice(WORDS)}"
                 texts.append(f"{text.upper()} {rng.choice(WORDS).upper()} !!!" if is_shouting else text)
-            found.append(chat(f"{side}{bot}-{number}", f"b{bot}", *texts))
-    return found
+            results.append(chat(f"{side}{bot}-{number}", f"b{bot}", *texts))
+    return results
 
 
 def study(chats: list, name: str, *, rated: bool = False) -> Study:
@@ -64,7 +64,7 @@ def test_participants_who_shout_are_distinguished(found: RealismResult) -> None:
     assert found.bots == ("b0", "b1", "b2", "b3", "b4")
     assert (found.n_people, found.n_simulated, found.is_within) == (70, 70, False)
     assert found.verdict.sentence.startswith("shouting: a classifier using ")
-    lower = next(one for one in found.traits if one.quantity == "lower_case" and one.level == "turn")
+    lower = next(trait for trait in found.traits if trait.quantity == "lower_case" and trait.level == "turn")
     assert lower.standing == "different"
     assert "surface" in found.verdict.sentence
     vectors = found.tests[0]
@@ -73,12 +73,12 @@ def test_participants_who_shout_are_distinguished(found: RealismResult) -> None:
 
 
 def test_reactions_and_predictions_are_of_the_rated_bots(found: RealismResult) -> None:
-    assert {one.n_bots for one in found.reactions} == {5}
-    confusion = next(one for one in found.reactions if one.reaction == "confusion")
+    assert {reaction.n_bots for reaction in found.reactions} == {5}
+    confusion = next(reaction for reaction in found.reactions if reaction.reaction == "confusion")
     assert confusion.people.high is not None
     assert confusion.people.high < 0  # bad bots confuse people
-    assert {one.applied_to for one in found.predictions} == {"people", "simulated"}
-    assert all(one.reason is not None or one.n_bots == 5 for one in found.predictions)
+    assert {prediction.applied_to for prediction in found.predictions} == {"people", "simulated"}
+    assert all(prediction.reason is not None or prediction.n_bots == 5 for prediction in found.predictions)
 
 
 def test_the_result_is_read_back_from_json(found: RealismResult) -> None:
@@ -96,35 +96,35 @@ def test_the_summary_has_every_table(found: RealismResult) -> None:
 
 def test_without_ratings_only_traits_and_tests_are_compared() -> None:
     people, simulated = talks(0, "p", n_bots=2), talks(1, "s", n_bots=2)
-    found = compared(people, simulated)
-    assert {name: reason.code for name, reason in found.missing.items()} == {
+    result = compared(people, simulated)
+    assert {name: reason.code for name, reason in result.missing.items()} == {
         "reactions": "no_ratings",
         "predictions": "no_ratings",
     }
-    assert found.traits
-    assert found.verdict.order == "not_known"
-    assert "at least 5 bots" in found.verdict.change
+    assert result.traits
+    assert result.verdict.order == "not_known"
+    assert "at least 5 bots" in result.verdict.change
 
 
 def test_bots_with_few_chats_and_controls_are_left_out() -> None:
     people, simulated = talks(0, "p", n_bots=3), talks(1, "s", n_bots=4)
-    few = [one for one in people if one[0] != "b1"] + [one for one in people if one[0] == "b1"][:3]
-    found = compared(few, simulated, controls=("b2",))
-    assert found.bots == ("b0",)
-    assert {bot: reason.code for bot, reason in found.left_out.items()} == {
+    few = [person for person in people if person[0] != "b1"] + [person for person in people if person[0] == "b1"][:3]
+    result = compared(few, simulated, controls=("b2",))
+    assert result.bots == ("b0",)
+    assert {bot: reason.code for bot, reason in result.left_out.items()} == {
         "b1": "few_chats",
         "b2": "control_bot",
         "b3": "few_chats",
     }
-    assert found.n_simulated == 14
+    assert result.n_simulated == 14
 
 
 def test_nothing_to_compare_is_said() -> None:
-    found = compared([], talks(1, "s", n_bots=1))
-    assert set(found.missing) == {"traits", "tests", "reactions", "predictions"}
-    assert found.verdict.is_separable is None
-    assert "too few chats" in found.verdict.sentence
-    assert RealismResult.from_json(found.to_json()) == found
+    result = compared([], talks(1, "s", n_bots=1))
+    assert set(result.missing) == {"traits", "tests", "reactions", "predictions"}
+    assert result.verdict.is_separable is None
+    assert "too few chats" in result.verdict.sentence
+    assert RealismResult.from_json(result.to_json()) == result
 
 
 def test_turns_within_stored_chats_are_recognised() -> None:
@@ -138,10 +138,10 @@ def test_turns_within_stored_chats_are_recognised() -> None:
         )
         for bot, one in people
     ]
-    found = compared(people, replaced)
-    assert found.is_within
-    assert "requires chats with live bots" in found.verdict.change
-    assert next(one for one in found.traits if one.trait == "leaving").distance.value is None
+    result = compared(people, replaced)
+    assert result.is_within
+    assert "requires chats with live bots" in result.verdict.change
+    assert next(trait for trait in result.traits if trait.trait == "leaving").distance.value is None
 
 
 def prediction(applied_to: str, r: Effect, null95: float = 0.5, n_bots: int = 8) -> BotPrediction:
@@ -171,15 +171,15 @@ def test_the_verdict_says_what_would_change_it() -> None:
     trait = TraitDistance("length", "x", "X", "turn", 0, 0, Effect(0.9, 0.5, 1.2), 0.1, 0.2, "different")
     test = TwoSampleTest("vectors", Effect(0.83, 0.8, 0.86))
     row = prediction("simulated", Effect(0.5, -0.3, 0.9))
-    found = verdict_of("retrieval", [trait], [test], [PEOPLE, row], n_rated=8, is_within=False)
-    assert found.sentence == (
+    result = verdict_of("retrieval", [trait], [test], [PEOPLE, row], n_rated=8, is_within=False)
+    assert result.sentence == (
         "retrieval: a classifier using sentence vectors identifies the simulated chat of a pair in 83 % [80, 86] of "
         "cases (chance: 50 %), and 1 of 1 trait is clearly different, most length of messages; it is not known whether "
         "their chats order the bots as people do (8 rated bots, r 0.50 [−0.30, 0.90])."
     ).replace("0.", ".")
     n = bots_needed(row) or 0
     assert (fisher_interval(0.5, n)[0] or 0) > 0 >= (fisher_interval(0.5, n - 1)[0] or 0)
-    assert f"About {n} rated bots" in found.change
+    assert f"About {n} rated bots" in result.change
     # Turns of the bots that answer people predict by themselves.
     strong = prediction("simulated", Effect(0.9, 0.5, 0.98))
     assert verdict_of("x", [], [test], [PEOPLE, strong], n_rated=8, is_within=False).order == "as_people"
@@ -225,6 +225,6 @@ def test_unknown_persons_are_said_next_to_the_figure() -> None:
 def test_equal_sides_differ_in_nothing() -> None:
     # Their ids repeat, as those of chats simulated within stored ones do.
     people = talks(0, "p", n_bots=2)
-    found = compared(people, people)
-    assert {one.standing for one in found.traits} <= {"close", "not_known"}
-    assert not any(one.is_separable for one in found.tests)
+    result = compared(people, people)
+    assert {trait.standing for trait in result.traits} <= {"close", "not_known"}
+    assert not any(test.is_separable for test in result.tests)

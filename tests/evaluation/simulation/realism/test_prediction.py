@@ -24,14 +24,14 @@ def table(seed: int, *, relation: float, n: int = 20, rated: bool = True) -> pd.
     rng = np.random.default_rng(seed)
     number = np.repeat(np.arange(7), n)
     values = rng.normal(size=(7 * n, len(FEATURES))) + relation * number[:, None]
-    found = pd.DataFrame(values, columns=list(FEATURES))
-    found["words_user"] = np.exp(rng.normal(size=7 * n) * 0.1 + 1)
-    found["n_turns"] = rng.integers(6, 20, size=7 * n)
-    found.insert(0, "conversation", [f"{seed}-{row}" for row in range(7 * n)])
-    found.insert(1, "bot", np.array(BOTS)[number])
+    frame = pd.DataFrame(values, columns=list(FEATURES))
+    frame["words_user"] = np.exp(rng.normal(size=7 * n) * 0.1 + 1)
+    frame["n_turns"] = rng.integers(6, 20, size=7 * n)
+    frame.insert(0, "conversation", [f"{seed}-{row}" for row in range(7 * n)])
+    frame.insert(1, "bot", np.array(BOTS)[number])
     if rated:
-        found["quality"] = number + rng.normal(size=7 * n)
-    return found
+        frame["quality"] = number + rng.normal(size=7 * n)
+    return frame
 
 
 HUMAN, LIKE_PEOPLE = table(0, relation=0.5), table(1, relation=0.5, rated=False)
@@ -41,8 +41,8 @@ HUMAN, LIKE_PEOPLE = table(0, relation=0.5), table(1, relation=0.5, rated=False)
 def rows() -> dict[tuple[str, str, str], BotPrediction]:
     """Return the rows by fit, what it is fitted on, and what it is applied to."""
     blind = table(2, relation=0.0, rated=False)
-    found = bot_predictions(HUMAN, LIKE_PEOPLE, targets=("quality",), selfplay=blind)
-    return {(one.fit, one.fitted_on, one.applied_to): one for one in found}
+    result = bot_predictions(HUMAN, LIKE_PEOPLE, targets=("quality",), selfplay=blind)
+    return {(one.fit, one.fitted_on, one.applied_to): one for one in result}
 
 
 def test_each_fit_has_each_kind_of_chats(rows: dict[tuple[str, str, str], BotPrediction]) -> None:
@@ -81,12 +81,12 @@ def test_chats_like_people_s_predict_and_blind_ones_do_not(rows: dict[tuple[str,
 def test_q2_and_its_interval_are_of_errors_paired_by_bot() -> None:
     human = dict(zip(BOTS, [1.0, 2.0, 3.0, 5.0, 4.0, 6.0, 8.0], strict=True))
     predicted = {bot: value * 0.8 + 0.5 for bot, value in human.items()}
-    found = q2_of(predicted, human)
+    result = q2_of(predicted, human)
     x, y = (np.array(list(side.values())) for side in (predicted, human))
-    assert found.value == pytest.approx(q_squared(x[None], y[None])[0])
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < (found.value or 0) < found.high < 1
+    assert result.value == pytest.approx(q_squared(x[None], y[None])[0])
+    assert result.low is not None
+    assert result.high is not None
+    assert result.low < (result.value or 0) < result.high < 1
     equal = q2_of(dict(zip(BOTS, others_mean(y[None])[0], strict=True)), human)
     assert equal.value == pytest.approx(0)
     assert q2_of(predicted, {bot: human[bot] for bot in BOTS[:4]}).low is None
@@ -97,16 +97,16 @@ def test_a_fit_on_simulated_chats_has_their_features_and_people_s_ratings() -> N
     human, simulated = with_lengths(HUMAN), with_lengths(LIKE_PEOPLE)
     twice = with_features_of(pd.concat([human] * 2), simulated, seed=0)  # two raters of each
     assert (twice.groupby("conversation")[FEATURES[0]].nunique() == 1).all()
-    found = with_features_of(human, simulated, seed=0)
-    assert sorted(found["conversation"]) == sorted(human["conversation"])
+    result = with_features_of(human, simulated, seed=0)
+    assert sorted(result["conversation"]) == sorted(human["conversation"])
     ratings = human.set_index("conversation")["quality"]
-    assert (found.set_index("conversation")["quality"] == ratings[found["conversation"]]).all()
+    assert (result.set_index("conversation")["quality"] == ratings[result["conversation"]]).all()
     name = FEATURES[0]
     for bot in BOTS:
         # As many simulated as rated chats: each is used once.
-        assert sorted(found.loc[found["bot"] == bot, name]) == sorted(simulated.loc[simulated["bot"] == bot, name])
+        assert sorted(result.loc[result["bot"] == bot, name]) == sorted(simulated.loc[simulated["bot"] == bot, name])
         lengths = simulated.loc[simulated["bot"] == bot, "log_turns"]
-        assert found.loc[found["bot"] == bot, "log_turns"].isin(lengths).all()
+        assert result.loc[result["bot"] == bot, "log_turns"].isin(lengths).all()
 
 
 def test_undefined_simulated_chats_are_left_out_and_few_used_again() -> None:
@@ -114,16 +114,16 @@ def test_undefined_simulated_chats_are_left_out_and_few_used_again() -> None:
     simulated.loc[simulated["bot"] == "b0", FEATURES[3]] = np.nan
     one = simulated.index[simulated["bot"] == "b1"][1:]
     simulated.loc[one, FEATURES[0]] = np.nan
-    found = with_features_of(with_lengths(HUMAN), simulated, seed=0)
-    assert "b0" not in set(found["bot"])
-    assert found.loc[found["bot"] == "b1", FEATURES[1]].nunique() == 1
+    result = with_features_of(with_lengths(HUMAN), simulated, seed=0)
+    assert "b0" not in set(result["bot"])
+    assert result.loc[result["bot"] == "b1", FEATURES[1]].nunique() == 1
 
 
 def test_few_bots_give_rows_with_a_reason() -> None:
     few = HUMAN[HUMAN["bot"].isin(["b0", "b1"])]
-    found = bot_predictions(few, LIKE_PEOPLE, targets=("quality",))
-    assert {one.reason.code for one in found if one.reason} == {"no_fit"}
-    assert len(found) == 3 * len(FITS)
+    result = bot_predictions(few, LIKE_PEOPLE, targets=("quality",))
+    assert {one.reason.code for one in result if one.reason} == {"no_fit"}
+    assert len(result) == 3 * len(FITS)
     # Within stored chats the number of turns is not the participant's.
     within = bot_predictions(few, LIKE_PEOPLE, targets=("quality",), is_within=True)
     assert {one.fit for one in within} == set(FITS) - {"log_turns"}

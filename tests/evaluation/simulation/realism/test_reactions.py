@@ -29,18 +29,18 @@ def test_a_slope_is_statsmodels() -> None:
     rng = np.random.default_rng(0)
     rating = rng.normal(size=7)
     reaction = rating + rng.normal(size=7)
-    found = slope_of(reaction, rating)
+    result = slope_of(reaction, rating)
     fit = sm.OLS(reaction, sm.add_constant(rating / rating.std(ddof=1))).fit()
-    assert found.value == pytest.approx(fit.params[1])
-    assert (found.low, found.high) == pytest.approx(tuple(fit.conf_int()[1]))
+    assert result.value == pytest.approx(fit.params[1])
+    assert (result.low, result.high) == pytest.approx(tuple(fit.conf_int()[1]))
 
 
 def test_few_bots_have_no_interval_and_fewer_no_slope() -> None:
     assert slope_of(np.array([1.0, 2, 3, 5]), np.arange(4.0)).low is None
-    found = slope_of(np.array([1.0, 2, 3, 5]), np.arange(4.0))
-    assert found.value is not None
-    assert found.reason is not None
-    assert found.reason.code == "few_bots_for_slope"
+    result = slope_of(np.array([1.0, 2, 3, 5]), np.arange(4.0))
+    assert result.value is not None
+    assert result.reason is not None
+    assert result.reason.code == "few_bots_for_slope"
     assert slope_of(np.array([1.0, 2, 3]), np.arange(3.0)).value == pytest.approx(1.0)
     assert slope_of(np.array([1.0, 2]), np.arange(2.0)).value is None
     assert slope_of(np.arange(6.0), np.ones(6)).reason is not None
@@ -48,24 +48,24 @@ def test_few_bots_have_no_interval_and_fewer_no_slope() -> None:
 
 def test_the_difference_is_that_of_the_slopes_and_paired_by_bot() -> None:
     people, simulated = side(0.5, "p"), side(0.1, "s", seed=1)
-    found = row(reaction_slopes(people, simulated, RATINGS), "sentiment")  # type: ignore[arg-type]
-    assert found.people.value is not None
-    assert found.simulated.value is not None
-    assert found.difference.value == pytest.approx(found.simulated.value - found.people.value)
+    result = row(reaction_slopes(people, simulated, RATINGS), "sentiment")  # type: ignore[arg-type]
+    assert result.people.value is not None
+    assert result.simulated.value is not None
+    assert result.difference.value == pytest.approx(result.simulated.value - result.people.value)
     # The bots' means rise by .5 a bot; six bots' ratings have a standard deviation of √3.5, chats within a bot of 1.
-    assert found.people.value == pytest.approx(0.5 * 3.5**0.5, abs=0.2)
-    assert found.n_bots == 6
-    assert found.standing == "weaker"
+    assert result.people.value == pytest.approx(0.5 * 3.5**0.5, abs=0.2)
+    assert result.n_bots == 6
+    assert result.standing == "weaker"
 
 
 def test_participants_that_react_as_people_do_are_found() -> None:
-    found = row(reaction_slopes(side(0.5, "p"), side(0.5, "s", seed=2), RATINGS), "sentiment")  # type: ignore[arg-type]
-    assert found.standing == "as_people"
+    result = row(reaction_slopes(side(0.5, "p"), side(0.5, "s", seed=2), RATINGS), "sentiment")  # type: ignore[arg-type]
+    assert result.standing == "as_people"
 
 
 def test_leaving_time_is_no_reaction_within_stored_chats() -> None:
-    found = reaction_slopes(side(0.5, "p"), side(0.5, "s"), RATINGS, is_within=True)  # type: ignore[arg-type]
-    assert "log_turns" not in {one.reaction for one in found}
+    result = reaction_slopes(side(0.5, "p"), side(0.5, "s"), RATINGS, is_within=True)  # type: ignore[arg-type]
+    assert "log_turns" not in {one.reaction for one in result}
     # All chats have one turn: nothing to compare.
     whole = reaction_slopes(side(0.5, "p"), side(0.5, "s"), RATINGS)  # type: ignore[arg-type]
     assert row(whole, "log_turns").people.reason is not None

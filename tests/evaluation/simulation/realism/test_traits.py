@@ -65,13 +65,13 @@ def test_a_distance_of_many_chats_is_that_of_the_populations() -> None:
     bots = ["a"] * 400
     people = turns_of(rng.normal(size=400), np.arange(400), bots)
     simulated = turns_of(rng.normal(size=400) * 0.5 + 1, np.arange(400), bots, side="s")
-    found = row(trait_distances(people, simulated, n_splits=100), "log_words")
+    result = row(trait_distances(people, simulated, n_splits=100), "log_words")
     expected = wasserstein_distance(people.values["log_words"], simulated.values["log_words"])
-    assert found.distance.value == pytest.approx(expected / people.values["log_words"].std(), abs=0.05)
-    assert found.distance.low is not None
-    assert found.distance.low > (found.halves95 or 0)
-    assert found.standing == "different"
-    assert found.people == pytest.approx(people.values["log_words"].mean(), abs=0.01)
+    assert result.distance.value == pytest.approx(expected / people.values["log_words"].std(), abs=0.05)
+    assert result.distance.low is not None
+    assert result.distance.low > (result.halves95 or 0)
+    assert result.standing == "different"
+    assert result.people == pytest.approx(people.values["log_words"].mean(), abs=0.01)
 
 
 def test_equal_populations_seem_different_no_more_often_than_claimed() -> None:
@@ -79,8 +79,8 @@ def test_equal_populations_seem_different_no_more_often_than_claimed() -> None:
     different, n_studies = 0, 60
     for seed in range(n_studies):
         sides = [random_side(rng, n_bots=3, n_chats=12, side=side) for side in ("p", "s")]
-        found = row(trait_distances(*sides, n_splits=60, seed=seed), "log_words", "conversation")
-        different += found.standing == "different"
+        result = row(trait_distances(*sides, n_splits=60, seed=seed), "log_words", "conversation")
+        different += result.standing == "different"
     # 2.5 % are expected, and six of 60 or more then have a chance below 1 %.
     assert different < 6
 
@@ -96,9 +96,9 @@ def test_two_groups_of_people_do_not_seem_different_for_being_other_persons() ->
 
 def test_what_cannot_be_measured_says_why() -> None:
     people = turns_of(np.zeros(20), np.arange(20), ["a"] * 20)
-    found = trait_distances(people, people, is_within=True, n_splits=10)
-    assert row(found, "emoji").distance == Effect(reason=CONSTANT)
-    assert row(found, "log_turns", "conversation").distance == Effect(reason=NOT_WITHIN)
+    result = trait_distances(people, people, is_within=True, n_splits=10)
+    assert row(result, "emoji").distance == Effect(reason=CONSTANT)
+    assert row(result, "log_turns", "conversation").distance == Effect(reason=NOT_WITHIN)
     # People who never use emoji, and participants who do, are different all the same.
     some = turns_of(np.tile([0.0, 1.0], 10), np.arange(20), ["a"] * 20, side="s")
     assert row(trait_distances(people, some, n_splits=50), "emoji").standing == "different"

@@ -28,8 +28,8 @@ def test_auc_of_one_fold_is_sklearn_s() -> None:
     rng = np.random.default_rng(0)
     is_simulated = np.arange(60) >= 25
     scores = rng.normal(size=60).round(1) + is_simulated
-    found = auc_of(scores, is_simulated, np.zeros(60, dtype=int), np.arange(60))
-    assert found.value == pytest.approx(roc_auc_score(is_simulated, scores))
+    result = auc_of(scores, is_simulated, np.zeros(60, dtype=int), np.arange(60))
+    assert result.value == pytest.approx(roc_auc_score(is_simulated, scores))
     # Of a perfect separation: as many of 25 pairs as there are, p^25 = .025.
     perfect = auc_of(is_simulated * 1.0, is_simulated, np.zeros(60, dtype=int), np.arange(60))
     assert (perfect.value, perfect.low, perfect.high) == (1, pytest.approx(0.025 ** (1 / 25)), 1)
@@ -39,12 +39,12 @@ def test_the_interval_is_delong_s_on_the_log_odds_wider_by_root_2() -> None:
     rng = np.random.default_rng(1)
     is_simulated = np.arange(70) >= 30
     scores = rng.normal(size=70) + 0.8 * is_simulated
-    found = auc_of(scores, is_simulated, np.zeros(70, dtype=int), np.arange(70))
+    result = auc_of(scores, is_simulated, np.zeros(70, dtype=int), np.arange(70))
     above = (scores[is_simulated][:, None] > scores[~is_simulated]).astype(float)
     variance = above.mean(axis=1).var(ddof=1) / 40 + above.mean(axis=0).var(ddof=1) / 30
     auc = above.mean()
     half = 1.959964 * (2 * variance) ** 0.5 / (auc * (1 - auc))
-    assert (found.low, found.high) == pytest.approx((expit(logit(auc) - half), expit(logit(auc) + half)))
+    assert (result.low, result.high) == pytest.approx((expit(logit(auc) - half), expit(logit(auc) + half)))
 
 
 def test_folds_weigh_the_same_and_are_not_compared_with_one_another() -> None:
@@ -92,8 +92,8 @@ def test_training_has_no_bot_and_no_text_of_the_fold_that_it_scores(monkeypatch:
         return trained[-1]
 
     monkeypatch.setattr(ChatPool, "unseen", watched)
-    found = vectors_test(pool)
-    assert found.auc.value is not None
+    result = vectors_test(pool)
+    assert result.auc.value is not None
     assert len(scored) == 3
     for fold, kept in zip(scored, trained, strict=True):
         of_fold = pool.fold[pool.chat] == fold
@@ -102,7 +102,7 @@ def test_training_has_no_bot_and_no_text_of_the_fold_that_it_scores(monkeypatch:
         kept_texts = {all_texts[row] for row in np.flatnonzero(kept)}
         assert kept_texts.isdisjoint(all_texts[row] for row in np.flatnonzero(of_fold))
     # Both rules do something: without the one on texts some were on both sides.
-    assert found.n_masked > 0
+    assert result.n_masked > 0
 
 
 def test_scores_do_not_depend_on_the_labels_of_the_fold() -> None:
@@ -126,12 +126,12 @@ def test_permuted_labels_give_an_auc_near_chance() -> None:
             for bot in np.unique(pool.bot):
                 rows = np.flatnonzero(pool.bot == bot)
                 shuffled[rows] = rng.permutation(shuffled[rows])
-            found = test(replace(pool, is_simulated=shuffled)).auc
-            assert found.value is not None
-            assert found.low is not None
-            assert found.high is not None
-            values.append(found.value)
-            covered += found.low <= 0.5 <= found.high
+            auc = test(replace(pool, is_simulated=shuffled)).auc
+            assert auc.value is not None
+            assert auc.low is not None
+            assert auc.high is not None
+            values.append(auc.value)
+            covered += auc.low <= 0.5 <= auc.high
         assert np.mean(values) == pytest.approx(0.5, abs=0.05)
         assert covered >= 16  # of 20; fewer have a chance below 1 %
 
@@ -151,7 +151,7 @@ def test_a_shift_is_found_by_both_designs() -> None:
 def test_a_fold_s_scores_are_sklearn_s() -> None:
     people, simulated = both(np.random.default_rng(7), n_bots=2, n_chats=15, shift=0.7)
     pool = ChatPool.from_sides(people, simulated)
-    found = vectors_test(pool)
+    result = vectors_test(pool)
     turns = np.concatenate([np.concatenate([side.vectors] * 2, axis=1) for side in (people, simulated)])
     means = np.stack([turns[pool.chat == k].mean(axis=0) for k in range(60)])
     first = pool.bot == 0
@@ -159,14 +159,14 @@ def test_a_fold_s_scores_are_sklearn_s() -> None:
     model = LogisticRegression(C=LOG_ODDS_VARIANCE / 8, max_iter=1000)
     model.fit((means[~first] - centre) / scale, pool.is_simulated[~first])
     scores = model.decision_function((means[first] - centre) / scale)
-    assert found.by_bot["b0"] == pytest.approx(roc_auc_score(pool.is_simulated[first], scores), abs=0.005)
+    assert result.by_bot["b0"] == pytest.approx(roc_auc_score(pool.is_simulated[first], scores), abs=0.005)
 
 
 def test_one_bot_has_folds_of_conversations() -> None:
     people, simulated = both(np.random.default_rng(8), n_bots=1, n_chats=60, shift=1.5)
-    found = vectors_test(ChatPool.from_sides(people, simulated))
-    assert found.folds == "conversations"
-    assert found.is_separable
+    result = vectors_test(ChatPool.from_sides(people, simulated))
+    assert result.folds == "conversations"
+    assert result.is_separable
 
 
 def test_two_groups_of_people_are_not_separated_by_knowing_the_persons() -> None:
@@ -202,10 +202,10 @@ def test_one_chat_of_each_person_needs_folds_of_bots_alone() -> None:
 
 def test_few_chats_give_no_auc_but_a_reason() -> None:
     people, simulated = both(np.random.default_rng(9), n_bots=2, n_chats=4)
-    found = vectors_test(ChatPool.from_sides(people, simulated))
-    assert found.auc.value is None
-    assert found.auc.reason is not None
-    assert found.auc.reason.code == "few_training_chats"
+    result = vectors_test(ChatPool.from_sides(people, simulated))
+    assert result.auc.value is None
+    assert result.auc.reason is not None
+    assert result.auc.reason.code == "few_training_chats"
 
 
 def test_chats_simulated_within_stored_ones_share_their_cluster_and_fold() -> None:
@@ -231,18 +231,18 @@ def test_giveaways_name_the_turns_with_most_log_odds_each_text_once() -> None:
         texts[row], vectors[row] = "I AM A ROBOT", (3, 0)
     vectors[50] = (2, 0)
     simulated = turns_of(vectors[:, 0], chats, bots, vectors=vectors, texts=texts, side="s")
-    found = vectors_test(ChatPool.from_sides(people, simulated)).giveaways
-    assert [one.text for one in found[:2]] == ["I AM A ROBOT", "plain 50"]
-    assert found[0].n == 3
-    assert found[1].conversation == "s25"
-    assert found[0].score > found[1].score > 0
-    assert len(found) <= two_sample.N_GIVEAWAYS
-    assert len({one.text for one in found}) == len(found)
+    giveaways = vectors_test(ChatPool.from_sides(people, simulated)).giveaways
+    assert [one.text for one in giveaways[:2]] == ["I AM A ROBOT", "plain 50"]
+    assert giveaways[0].n == 3
+    assert giveaways[1].conversation == "s25"
+    assert giveaways[0].score > giveaways[1].score > 0
+    assert len(giveaways) <= two_sample.N_GIVEAWAYS
+    assert len({one.text for one in giveaways}) == len(giveaways)
 
 
 def test_a_chat_without_an_answer_takes_no_part() -> None:
     silent = ("a", Conversation("silent", (Turn("human", "hi"), Turn("bot", "hello"))))
     talks = [chat(f"c{k}", "a", "hi", "hello", f"nice {WORDS[k]}") for k in range(29)]
     others = [chat(f"s{k}", "a", "hi", "hello", f"bad {WORDS[-k]}") for k in range(29)]
-    found = vectors_test(ChatPool.from_sides(read(silent, *talks), read(*others)))
-    assert (found.n_people, found.n_simulated) == (29, 29)
+    result = vectors_test(ChatPool.from_sides(read(silent, *talks), read(*others)))
+    assert (result.n_people, result.n_simulated) == (29, 29)

@@ -30,7 +30,7 @@ TABLE = (
 def records(seed: int = 3) -> list[dict[str, Any]]:
     """Make records in which every rater talks to every bot; good bots get more words and up-votes."""
     rng = np.random.default_rng(seed)
-    found = []
+    results = []
     for rater in range(N_RATERS):
         kind = rng.normal(0, 0.6)
         for bot, quality in BOTS.items():
@@ -43,7 +43,7 @@ def records(seed: int = 3) -> list[dict[str, Any]]:
                 turns.append({"speaker": "human", "text": f"{words} {n}"})
                 turns.append({"speaker": "bot", "text": "Why is that so?", "vote": vote})
             answers = {name: int(np.clip(round(level + rng.normal(0, 0.5)), 1, 7)) for name in ("quality", "fluency")}
-            found.append(
+            results.append(
                 {
                     "dialogue_id": f"{rater}-{bot}",
                     "bot": bot,
@@ -52,7 +52,7 @@ def records(seed: int = 3) -> list[dict[str, Any]]:
                     "ratings": [{"rater": f"w{rater}", **answers}],
                 }
             )
-    return found
+    return results
 
 
 def measure(study: Study) -> None:
@@ -88,10 +88,10 @@ def study_make(folder: Path) -> Study:
     path = folder / "records.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in records()))
     import_conversations(path, study_key="analysed", scale=(1, 7))
-    made = Study.objects.get(key="analysed")
-    measure(made)
-    bot_columns_store(study=made, columns=bot_columns_read(TABLE, list(BOTS), "bots.csv"))
-    return made
+    result = Study.objects.get(key="analysed")
+    measure(result)
+    bot_columns_store(study=result, columns=bot_columns_read(TABLE, list(BOTS), "bots.csv"))
+    return result
 
 
 @pytest.fixture(scope="module")
@@ -109,9 +109,9 @@ def study(analysed: int, db: Any) -> Study:
 @pytest.fixture
 def data(study: Study) -> StudyData:
     """Return the study as the analysis reads it."""
-    found = study_data(study)
-    assert found is not None
-    return found
+    result = study_data(study)
+    assert result is not None
+    return result
 
 
 def section_of(data: StudyData, part: str, **links: Any) -> Section:

@@ -76,9 +76,9 @@ def imported(rows_of_file: None, tmp_path_factory: pytest.TempPathFactory) -> St
                 record = {"dialogue_id": f"{bot}-{number}", "bot": bot, "turns": turns}
                 file.write(json.dumps({**record, "ratings": [{**rater, **answers}]}) + "\n")
     import_conversations(path, study_key="one", scale=(1, 7))
-    made = Study.objects.get(key="one")
-    compute(study=made)
-    return made
+    results = Study.objects.get(key="one")
+    compute(study=results)
+    return results
 
 
 @pytest.fixture
@@ -131,8 +131,8 @@ def fit(*args: str) -> dict[str, Any]:
     call_command(
         "fit_hybrid", *("--study", "one", "--features", FEATURES, "--json", *args), stdout=out, stderr=StringIO()
     )
-    found: dict[str, Any] = json.loads(out.getvalue())
-    return found
+    document: dict[str, Any] = json.loads(out.getvalue())
+    return document
 
 
 def text_of(html: str) -> str:
@@ -176,10 +176,10 @@ def test_every_page_tells_the_numbers_of_the_command(
     data = study_data(study)
     assert data.ratings.n_raters == N_RATERS
     best = next(bot for bot in summary.bots if bot.bot.bot_id == data.rated_bots[0])
-    found = best.intervals["quality"]
+    quality = best.intervals["quality"]
     assert (
-        f"{best.bot.title} is rated highest, with a mean quality of {figure(found.mean)} of 7, 95 % interval "
-        f"{figure(found.low)} to {figure(found.high)}." in told
+        f"{best.bot.title} is rated highest, with a mean quality of {figure(quality.mean)} of 7, 95 % interval "
+        f"{figure(quality.low)} to {figure(quality.high)}." in told
     )
 
     # Pairs that people can tell apart: one test, one correction.
@@ -367,11 +367,13 @@ def test_a_fit_says_by_which_test_people_tell_bots_apart_and_when_that_is_anothe
     assert collecting["pairs"]["test"] == summary.compared.test == "always"
     assert collecting["pairs"]["resolvable"] == summary.compared.n_told_apart
     assert 0 < collecting["pairs"]["resolvable"] <= closed["pairs"]["resolvable"]
-    assert {one["test"] for one in collecting["verdict"]["findings"] if one["code"] == "pairs"} == {"always"}
-    said = "that differ significantly (always-valid test, Holm, p < .05)"
+    assert {finding["test"] for finding in collecting["verdict"]["findings"] if finding["code"] == "pairs"} == {
+        "always"
+    }
+    text = "that differ significantly (always-valid test, Holm, p < .05)"
     assert changed not in page
-    assert said in page
-    assert said in told
+    assert text in page
+    assert text in told
     assert "test always" in summary_of(collecting)
 
 
@@ -450,13 +452,13 @@ def test_the_command_prints_the_models_and_the_raters_of_the_pages(
     assert [words for words in said if words not in page or words not in told] == []
 
     raters = document["raters"]
-    own, screening = raters["own_scales"], raters["screening"]
+    own_scales, screening = raters["own_scales"], raters["screening"]
     coefficients = [c for c in raters["agreement"]["coefficients"] if c["value"] is not None]
     assert coefficients
     said = [
         f"Rater filters would flag {screening['n_flagged']} of {screening['n_raters']} raters. "
         "No results on this page exclude any rater.",
-        *(f"{bot['bot']} {figure(bot['mean'])} {figure(bot['own']['mean'])}" for bot in own["bots"]),
+        *(f"{bot['bot']} {figure(bot['mean'])} {figure(bot['own']['mean'])}" for bot in own_scales["bots"]),
         *(f"{share(c['value'])} {span(c['low'], c['high'], shares=True)}" for c in coefficients),
     ]
     assert "flagged" not in screening

@@ -46,17 +46,17 @@ class Page(HTMLParser):
         self.feed(html)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        found = {name: value or "" for name, value in attributes}
+        results = {name: value or "" for name, value in attributes}
         for name in ("src", "href", "action", "srcset", "poster", "data"):
-            value = found.get(name, "")
+            value = results.get(name, "")
             if value and not value.startswith(("#", "data:")):
                 self.outside.append(f"{tag} {name}={value}")
-        if tag == "link" or "style" in found or any(name.startswith("on") for name in found):
-            self.outside.append(f"{tag} {found}")
-        if "download" in found:
-            self.downloads[found["download"]] = found["href"]
-        if found.get("http-equiv") == "Content-Security-Policy":
-            self.policy = found["content"]
+        if tag == "link" or "style" in results or any(name.startswith("on") for name in results):
+            self.outside.append(f"{tag} {results}")
+        if "download" in results:
+            self.downloads[results["download"]] = results["href"]
+        if results.get("http-equiv") == "Content-Security-Policy":
+            self.policy = results["content"]
         self._open = tag if tag in ("style", "script") else ""
 
     def handle_endtag(self, tag: str) -> None:
@@ -103,11 +103,11 @@ def test_one_file_with_every_part(page: tuple[str, Page], data: StudyData) -> No
     # Agreement and left early have intervals; a count needs none; what is missing says why.
     numbers = re.search(r'<dl class="report-numbers">.*?</dl>', html, re.S)
     assert numbers
-    said = " ".join(re.sub(r"<[^>]+>", " ", numbers[0]).split())
-    told = study_raters(data).agreement.reliability_of_bots
-    assert said == (
+    text = " ".join(re.sub(r"<[^>]+>", " ", numbers[0]).split())
+    bots = study_raters(data).agreement.reliability_of_bots
+    assert text == (
         "conversations rated 64 reliability of the bots’ means, ICC(k) "
-        f"{share(told.value)} 95 %: {span(told.low, told.high, shares=True)} "
+        f"{share(bots.value)} 95 %: {span(bots.low, bots.high, shares=True)} "
         "hybrid metric – not fitted raters 16"
     )
 
@@ -115,13 +115,13 @@ def test_one_file_with_every_part(page: tuple[str, Page], data: StudyData) -> No
 def test_without_a_page_all_results_are_printed(study: Study, data: StudyData) -> None:
     printed = io.StringIO()
     call_command("report", "--study=analysed", "--json", stdout=printed)
-    found = json.loads(printed.getvalue())
-    assert found["study"] == "analysed"
-    assert found["hybrid"] == []
-    assert len(found["comparisons"]["pairs"]) == 6
-    assert found["correlations"] == study_correlations(data).to_json()
+    document = json.loads(printed.getvalue())
+    assert document["study"] == "analysed"
+    assert document["hybrid"] == []
+    assert len(document["comparisons"]["pairs"]) == 6
+    assert document["correlations"] == study_correlations(data).to_json()
     for kind in ("best-worst", "by-trait"):
-        assert found["trajectories"][kind] == study_trajectories(data).to_json()[kind]
+        assert document["trajectories"][kind] == study_trajectories(data).to_json()[kind]
     with pytest.raises(CommandError, match="use --output") as error:
         call_command("report", "--study=analysed")
     assert error.value.returncode == 2
@@ -215,9 +215,9 @@ def test_every_reader_is_told_the_same(staff: Client, half_rated: Study, tmp_pat
     document = json.loads(out.getvalue())["powered"]
     assert (document["first"], document["n_unrated"]) == ("hybrid", 32)
     data = study_data(half_rated)
-    made = compute_part("powered", data)
-    kept_document = json.loads(json.dumps(made_dump("powered", made), allow_nan=False))
-    assert made_load("powered", kept_document) == made
+    part = compute_part("powered", data)
+    kept_document = json.loads(json.dumps(made_dump("powered", part), allow_nan=False))
+    assert made_load("powered", kept_document) == part
     frame = data.metrics
     kept = KeptFit.from_json(HybridFit.objects.get().kept)
     notebook = {
@@ -225,25 +225,22 @@ def test_every_reader_is_told_the_same(staff: Client, half_rated: Study, tmp_pat
         "words_user": frame["words_user"].to_numpy(),
         "question_bot": np.ones(len(frame)),
     }
-    where = reverse("dashboard:study_why", args=[half_rated.key])
+    url = reverse("dashboard:study_why", args=[half_rated.key])
     call_command("report", "--study", half_rated.key, "--output", str(path), stdout=StringIO())
     for by, predicted in notebook.items():
-        found = powered_means(data.ratings, frame.index.tolist(), frame["bot"].tolist(), predicted, predictor=by)
-        assert document["by"][by] == found.to_json()
-        page = text_of(staff.get(where, {"part": "powered", "by": by}).content.decode())
+        result = powered_means(data.ratings, frame.index.tolist(), frame["bot"].tolist(), predicted, predictor=by)
+        assert document["by"][by] == result.to_json()
+        page = text_of(staff.get(url, {"part": "powered", "by": by}).content.decode())
         if by == "question_bot":
             assert "cannot be used: the predictions do not vary." in page
             continue
-        assert found.gains
+        assert result.gains
         pages = [page]
         if by == "hybrid":
-            pages += [
-                text_of(staff.get(where, {"part": "powered"}).content.decode()),
-                told(path.read_text(), "powered"),
-            ]
+            pages += [text_of(staff.get(url, {"part": "powered"}).content.decode()), told(path.read_text(), "powered")]
         for shown in pages:
-            assert f"reduces the variance of the bots’ means by {percent(found.saved)}, as much as" in shown
-            for bot, one in found.bots.items():
+            assert f"reduces the variance of the bots’ means by {percent(result.saved)}, as much as" in shown
+            for bot, one in result.bots.items():
                 alone = f"{bot} {one.n} {one.n_unrated} {figure(one.ratings)}"
                 cells = [alone, span(one.ratings_low, one.ratings_high)]
                 if one.reason is None:

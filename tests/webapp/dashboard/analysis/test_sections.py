@@ -72,14 +72,14 @@ def test_where_nobody_is_named_words_are_of_conversations(data: StudyData) -> No
     assert "with conversations as a random effect, as there are no rater IDs" in words
     assert "do not differ significantly with 16 conversations each" in words
     planning = next(table for table in section.tables if table.id == "planning")
-    shown = " ".join([planning.title, planning.method, planning.note])
-    assert "ater" not in shown.replace("greater", "")
+    text = " ".join([planning.title, planning.method, planning.note])
+    assert "ater" not in text.replace("greater", "")
     assert [header.text for header in planning.table.headers][2:] == ["Conversations needed"]
 
 
 def test_models_use_the_factors_of_the_researchers_table(data: StudyData) -> None:
     section = section_of(data, "models")
-    found = table_of(section, "anova")
+    result = table_of(section, "anova")
     values = frame()
     values = values[values["bot"] != "bad"]
     levels = {
@@ -92,7 +92,7 @@ def test_models_use_the_factors_of_the_researchers_table(data: StudyData) -> Non
         values["rater"].tolist(),
         max_order=1,
     )
-    rows = {row[0].text: row for row in found.rows}
+    rows = {row[0].text: row for row in result.rows}
     assert rows["corpus"][4].raw[0] == pytest.approx(expected.term("corpus").f)
     assert rows["EI"][5].raw[0] == pytest.approx(expected.term("EI").p)
     assert "Main effects only" in section.tables[0].method
@@ -101,23 +101,23 @@ def test_models_use_the_factors_of_the_researchers_table(data: StudyData) -> Non
 
 
 def test_the_best_and_the_worst_differ_in_what_they_were_made_to_differ_in(data: StudyData) -> None:
-    found = study_trajectories(data).best_worst
-    assert [len(group.conversations) for group in found.grouping.groups] == [24, 24]
+    best_worst = study_trajectories(data).best_worst
+    assert [len(group.conversations) for group in best_worst.grouping.groups] == [24, 24]
     ratings = data.per_conversation["quality"]
-    best, worst = (ratings.loc[list(group.conversations)] for group in found.grouping.groups)
-    assert best.min() == found.grouping.lowest_best >= found.grouping.highest_worst == worst.max()
-    contrasts = {measure.name: measure.contrast for measure in found.measures}
-    told = contrasts["words_user"]
-    assert told.direction == "higher"
-    assert told.low is None  # the best all write equally much
+    best, worst = (ratings.loc[list(group.conversations)] for group in best_worst.grouping.groups)
+    assert best.min() == best_worst.grouping.lowest_best >= best_worst.grouping.highest_worst == worst.max()
+    contrasts = {measure.name: measure.contrast for measure in best_worst.measures}
+    words_user = contrasts["words_user"]
+    assert words_user.direction == "higher"
+    assert words_user.low is None  # the best all write equally much
     votes = contrasts["votes"]
     assert votes.low < votes.difference < votes.high
-    assert told.p <= told.p_holm < 0.1
+    assert words_user.p <= words_user.p_holm < 0.1
     assert contrasts["sentiment_user"] is None
-    document = found.to_json()
+    document = best_worst.to_json()
     json.dumps(document, allow_nan=False)
     assert document["measures"]["words_user"]["courses"]["best"]["n"][0] == 24
-    assert "words_user" in found.summary()
+    assert "words_user" in best_worst.summary()
 
 
 def test_a_point_leads_to_the_conversations_it_is_the_mean_of(data: StudyData) -> None:
@@ -134,11 +134,11 @@ def test_a_point_leads_to_the_conversations_it_is_the_mean_of(data: StudyData) -
         for row in figure.table.rows:
             if not row[5].href:
                 continue
-            found = behind(*points[int(row[5].href.rsplit("/", 1)[1])])
-            values = [line[3].raw[0] for line in found.table.rows]
+            result = behind(*points[int(row[5].href.rsplit("/", 1)[1])])
+            values = [line[3].raw[0] for line in result.table.rows]
             assert len(values) == row[5].raw[0]
             assert np.mean(values) == pytest.approx(row[3].raw[0])
-            assert {line[0].href.split("/")[-2] for line in found.table.rows} <= set(data.per_conversation.index)
+            assert {line[0].href.split("/")[-2] for line in result.table.rows} <= set(data.per_conversation.index)
             checked += 1
         assert '<a href="/point/' in figure.wide
     assert checked > 10

@@ -46,23 +46,23 @@ from webapp.transfer.report_links import share_make
 @pytest.fixture
 def reported(db: Any) -> Study:
     """Return a study with a report that a worker has made, of the fewest words."""
-    found = make_study("reported")
-    make_rating(make_conversation(found, n_exchanges=3))
-    job = report_ask(study=found)
+    result = make_study("reported")
+    make_rating(make_conversation(result, n_exchanges=3))
+    job = report_ask(study=result)
     report_path(job).write_bytes(document_dump(document(1)))
     Job.objects.filter(pk=job.pk).update(state=State.DONE, result={"n_ratings": 1})
-    return found
+    return result
 
 
 def made(client: Client, study: Study, sections: str = "", **given: Any) -> str:  # noqa: F811
     where = reverse("dashboard:report_share", args=[study.key]) + sections
     answer = client.post(where, {"name": "Reviewers", "days": "7", **given})
     assert answer.status_code == 200, answer.content.decode()
-    found = re.search(r'token-text" tabindex="0">http://testserver(/shared/[^<]+)<', answer.content.decode())
-    assert found
+    match = re.search(r'token-text" tabindex="0">http://testserver(/shared/[^<]+)<', answer.content.decode())
+    assert match
     report = reverse("dashboard:study_report", args=[study.key])
     assert f'data-load="{report}?part=export' in answer.content.decode(), "a POST's page loads its sections, too"
-    return found[1]
+    return match[1]
 
 
 def test_a_link_shows_the_report_as_it_was_and_no_more(
@@ -134,15 +134,15 @@ def test_only_who_administers_makes_links(reported: Study) -> None:
     reader = signed_in(Right.READ, Right.RUN, username="reader")
     page = reader.get(reverse("dashboard:study_report", args=[reported.key])).content.decode()
     assert "Create link" not in page
-    where = reverse("dashboard:report_share", args=[reported.key])
-    assert reader.post(where, {"name": "x"}).status_code == 403
+    url = reverse("dashboard:report_share", args=[reported.key])
+    assert reader.post(url, {"name": "x"}).status_code == 403
     assert not SharedReport.objects.exists()
 
 
 def test_a_bad_link_is_refused(staff: Client, reported: Study) -> None:
-    where = reverse("dashboard:report_share", args=[reported.key])
+    url = reverse("dashboard:report_share", args=[reported.key])
     for given in ({"name": " "}, {"name": "x", "days": "0"}, {"name": "x", "days": "9999"}):
-        answer = staff.post(where, given)
+        answer = staff.post(url, given)
         assert (answer.status_code, "The link was not created" in answer.content.decode()) == (400, True)
     with pytest.raises(Refused, match="A link can last 1 to 3650 days, not 0"):
         share_make(study=reported, name="x", document=b"", report_made_at=timezone.now(), days=0)
@@ -177,9 +177,9 @@ def test_changes_are_told_with_both_intervals() -> None:
         Headline("mean:new", "4.00", "new, mean quality", 4.0, is_shown=False),
         Headline("hybrid", "–", "hybrid metric", reason="not fitted"),
     )
-    found = with_changes(now, before)
-    assert [one.id for one in found.chapters] == ["ratings", CHANGES_SECTION, "methods"]
-    chapter = found.chapters[1]
+    result = with_changes(now, before)
+    assert [chapter.id for chapter in result.chapters] == ["ratings", CHANGES_SECTION, "methods"]
+    chapter = result.chapters[1]
     assert chapter.lead == (
         "Since the report of 2 November 2026, 09:05 UTC, 1 rated conversation has been added.",
         "4 of its 4 headline numbers have changed.",
@@ -215,8 +215,8 @@ def test_the_published_numbers_agree_with_what_the_paper_says_of_them() -> None:
     # Correlations of Tables 2 and 3 over the twelve bots, as computed elsewhere.
     quality = [rows["2", bot, "quality"].value for bot in paper_bots()]
     for name, expected in (("perplexity", -0.854), ("average", 0.866), ("greedy", 0.855)):
-        found = _r(quality, [rows["5", bot, name].value for bot in paper_bots()])
-        assert found.r == pytest.approx(expected, abs=5e-4)
+        result = _r(quality, [rows["5", bot, name].value for bot in paper_bots()])
+        assert result.r == pytest.approx(expected, abs=5e-4)
     fluency = [rows["2", bot, "fluency"].value for bot in paper_bots()]
     assert _r(quality, fluency).r == pytest.approx(0.818, abs=5e-4)
 
@@ -262,13 +262,13 @@ def test_a_study_stands_beside_the_paper(
     assert rows["gamma", "Quality"][2].reason == GapReason.NOT_PUBLISHED
     assert [row[2].text for row in three.table.rows if row[0].text == "HRED, Reddit, EI"] == ["20.000"]
     assert [row[1].text for row in eight.table.rows[:2]] == ["55", "49"]
-    lacking = next(one for one in document.chapters if one.id == "figure-6")
+    lacking = next(chapter for chapter in document.chapters if chapter.id == "figure-6")
     assert not lacking.parts
     assert "There is no hybrid-metric fit" in lacking.missing[0]
-    where = reverse("dashboard:study_report", args=[study.key])
-    page = staff.get(where + "?like=ghandeharioun2019&part=preview").content.decode()
+    url = reverse("dashboard:study_report", args=[study.key])
+    page = staff.get(url + "?like=ghandeharioun2019&part=preview").content.decode()
     assert "Table 8. Ratings per bot" in page
-    assert staff.get(where + "?like=gp2020").status_code == 404
+    assert staff.get(url + "?like=gp2020").status_code == 404
     output = tmp_path / "paper.html"
     call_command(
         *("report", "--study", study.key, "--like", "ghandeharioun2019", "--output", str(output)), stdout=io.StringIO()

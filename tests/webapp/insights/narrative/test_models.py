@@ -66,7 +66,7 @@ def told(found: RatingModels) -> Section:
 
 
 def table(section: Section, id: str) -> NamedTable:
-    return next(one for one in section.tables if one.id == id)
+    return next(table for table in section.tables if table.id == id)
 
 
 def test_factors_that_take_no_part_say_why() -> None:
@@ -87,22 +87,22 @@ def test_factors_that_take_no_part_say_why() -> None:
 
 
 def test_effects_shown_and_not_shown_stand_in_one_sentence() -> None:
-    found = rating_models(ratings(), FACTORS)
-    corpus = found.factorial.table.term("corpus")
-    (sentence, *_rest) = told(found).lead
+    results = rating_models(ratings(), FACTORS)
+    corpus = results.factorial.table.term("corpus")
+    (sentence, *_rest) = told(results).lead
     assert sentence.startswith("The sum of the 2 ratings depends on corpus (F(1, 23) = ")
     assert f"= {figure(corpus.f)}, p < .001)" in sentence
     assert sentence.endswith("; not shown: corpus × EI.")
-    assert "All interactions." in table(told(found), "anova").method
-    assert table(told(found), "anova").note.startswith("Raters gave several ratings each, so every")
-    nameless = table(told(replace(found, n_unnamed=4)), "anova").note
+    assert "All interactions." in table(told(results), "anova").method
+    assert table(told(results), "anova").note.startswith("Raters gave several ratings each, so every")
+    nameless = table(told(replace(results, n_unnamed=4)), "anova").note
     assert nameless.startswith("Some raters, or chats without a rater ID, have several ratings")
     flat = replace(
-        found,
+        results,
         factorial=replace(
-            found.factorial,
+            results.factorial,
             table=replace(
-                found.factorial.table, terms=tuple(replace(term, p=0.5) for term in found.factorial.table.terms)
+                results.factorial.table, terms=tuple(replace(term, p=0.5) for term in results.factorial.table.terms)
             ),
         ),
     )
@@ -160,8 +160,10 @@ def test_a_negative_reliability_has_two_digits_and_a_true_minus(found_of_raters:
     agreement = replace(
         found_of_raters.agreement,
         coefficients=tuple(
-            replace(one, found=replace(one.found, value=-0.7793)) if one.code == "icc_mean" else one
-            for one in found_of_raters.agreement.coefficients
+            replace(coefficient, found=replace(coefficient.found, value=-0.7793))
+            if coefficient.code == "icc_mean"
+            else coefficient
+            for coefficient in found_of_raters.agreement.coefficients
         ),
     )
     assert told_of_raters(replace(found_of_raters, agreement=agreement)).lead[1].endswith("raters of a bot has −.78.")
@@ -199,7 +201,7 @@ def test_the_flagged_are_named_with_their_reasons_or_only_counted(found_of_rater
     assert rules["Faster than reading allows"][3].reason == "no times specified"
     bots = {row[0].text: row for row in table(section, "unflagged").table.rows}
     assert bots["A"][6].text == figure(4.0)
-    assert [one.id for one in told_of_raters(found_of_raters, names=False).tables] == [
+    assert [table.id for table in told_of_raters(found_of_raters, names=False).tables] == [
         *("agreement", "zscores", "filters", "unflagged")
     ]
 
@@ -237,8 +239,8 @@ def test_a_reason_of_a_document_is_said_and_text_of_an_older_one_stays_as_it_is(
 def test_every_fragment_takes_the_values_that_the_source_gives_it() -> None:
     """The names in a fragment's braces are keywords of every call that raises its code."""
     for code, given in reasons_raised():
-        wanted = {name for _text, name, *_ in Formatter().parse(FRAGMENTS[code]) if name}
-        assert None in given or wanted <= given, code  # None: values handed on as a whole
+        expected = {name for _text, name, *_ in Formatter().parse(FRAGMENTS[code]) if name}
+        assert None in given or expected <= given, code  # None: values handed on as a whole
 
 
 GROUPS = Grouping(
@@ -256,18 +258,18 @@ def values(rng: np.random.Generator, gap: float) -> dict[str, list[float | None]
 
 def test_the_verdict_names_measures_by_direction() -> None:
     rng = np.random.default_rng(0)
-    found = trajectories(
+    results = trajectories(
         GROUPS,
         {"words_user": values(rng, 9.0), "sentiment_user": values(rng, 0.0)},
         ["words_user", "sentiment_user", "votes"],
     )
-    assert verdict_sentence(found, column_titles()) == (
+    assert verdict_sentence(results, column_titles()) == (
         "Best 4 against worst 4: higher in “words, participant”; no significant difference in “sentiment, "
         "participant” (means of conversations, errors clustered by participant, p < .10 with Holm’s correction)."
     )
     nothing = trajectories(Grouping("by-trait", reason=Reason("no_trait", "none is known", traits="EI")), {}, [])
     quality = RatingDimension("quality", "Quality", 1, 7)
-    section = trajectories_section(frame_of({}, quality), StudyTrajectories(found, nothing))
+    section = trajectories_section(frame_of({}, quality), StudyTrajectories(results, nothing))
     (figure,) = section.figures
     assert "(5.00 and above, 3.00 and below)" in figure.method
     assert "Ties at the cut-offs (2 and 1 conversation) were drawn" in figure.note
@@ -415,7 +417,7 @@ def test_the_verdict_stands_first_and_the_figures_follow_it(result: dict) -> Non
     assert words[7].raw == (result["rivals"]["log_words"]["error_ratio"]["value"],)
     assert turns[0].text == "The number of turns"
     given = hybrid_view({**result, "held_against": "given"}, {}, lambda bot: "")
-    for told in (given.figures["scatter"].note, *(one.method for one in given.tables if one.id == "predictors")):
+    for told in (given.figures["scatter"].note, *(table.method for table in given.tables if table.id == "predictors")):
         assert "current ratings" in told
 
 
@@ -514,7 +516,7 @@ def test_the_conclusion_stands_first(r: float, ratio: Any, begins: str, ends: st
 
 def test_a_fit_stored_before_rivals_were_compared_claims_nothing_about_lengths() -> None:
     document = verdict(evidence(0.9)).to_json()
-    document["findings"] = [one for one in document["findings"] if one["code"] != "rival"]
+    document["findings"] = [finding for finding in document["findings"] if finding["code"] != "rival"]
     assert "not yet known whether it is better than the length" in verdict_text(document)
 
 
@@ -537,7 +539,7 @@ def test_cautions_are_sentences() -> None:
         finding("extrapolation", bot="eliza", features=["words_user"], deviations=3),
         finding("beyond_scale", bots=["eliza", "parrot"], low=1.0, high=7.0),
     ]
-    said = caution_sentences([found.to_json() for found in cautions])
+    said = caution_sentences([caution.to_json() for caution in cautions])
     assert len(said) == len(cautions)
     assert said[0].startswith("Only 1 bot rated")
     assert "“a” and “b”" in said[2]

@@ -177,14 +177,14 @@ def counts(study: Study) -> Counter:
 
 
 def counted_one_by_one(study: Study) -> Counter:
-    found: Counter = Counter()
+    result: Counter = Counter()
     for task in Task.objects.filter(participant__study=study, state="completed"):
         synthetic = task.participant.is_synthetic
-        found[(synthetic, "", None, None)] += 1
+        result[(synthetic, "", None, None)] += 1
         # What ended early because a bot failed is paid, and none of the bot's conversations.
         for slot in task.slots.all() if task.outcome == "rated" else ():
-            found[(synthetic, slot.bot_id, slot.conversation_id, slot.item_id)] += 1
-    return found
+            result[(synthetic, slot.bot_id, slot.conversation_id, slot.item_id)] += 1
+    return result
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -35,12 +35,12 @@ class ByCase(AssignmentRule):
 @pytest.fixture
 def rule() -> Iterator[ByCase]:
     rules.names()  # the rules of the package are found first
-    made = ByCase()
-    rules.put(made)
+    case = ByCase()
+    rules.put(case)
     from tests.plugin.rule import FirstOfTheList
 
     rules.put(FirstOfTheList())
-    yield made
+    yield case
     rules.discard("by-case")
     rules.discard("first")
 

@@ -131,9 +131,9 @@ def test_full_cells_are_refused_and_open_ones_still_given() -> None:
 def test_full_cells_of_the_own_level_are_told_apart() -> None:
     study = make_study(factors=[TOLD], n_each_cell=1)
     people = [make_participant(study) for _ in range(3)]
-    told = [done(study, person)[0].condition["told"] for person in people]
+    levels = [done(study, person)[0].condition["told"] for person in people]
     # The third took the last cell of a level at which one of the others has to stay.
-    earlier = people[told.index(told[2])]
+    earlier = people[levels.index(levels[2])]
     with pytest.raises(Refused) as refused:
         start(study, Participant.objects.get(pk=earlier.pk))
     assert refused.value.code == "bots_full"

@@ -62,7 +62,7 @@ def test_ids_go_when_their_time_has_come_and_the_work_stays() -> None:
     [visit] = submissions_of(study).all
     assert (visit.external_id, visit.key.submission, visit.verdict.action) == ("", "erased-1", "approve")
     assert (Task.objects.count(), Rating.objects.count()) == (1, 1)
-    assert [one.kind for one in Erasure.objects.all()] == [Erasure.Kind.IDS]
+    assert [erasure.kind for erasure in Erasure.objects.all()] == [Erasure.Kind.IDS]
     page = signed_in(Right.READ)
     said = flat(page.get("/dashboard/studies/s/").content.decode())
     assert "Recruitment ids are erased on" in said

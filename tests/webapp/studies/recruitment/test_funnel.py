@@ -35,12 +35,12 @@ def rows() -> dict[str, list[dict[str, Any]]]:
     models = [
         model for model in apps.get_models(include_auto_created=True) if model._meta.managed and model != LinkCount
     ]
-    return {one._meta.label: list(one._default_manager.order_by("pk").values()) for one in models}
+    return {model._meta.label: list(model._default_manager.order_by("pk").values()) for model in models}
 
 
 def counts() -> dict[tuple[bool, str], int]:
-    found = LinkCount.objects.values_list("is_synthetic", "refused", "n")
-    return {(is_synthetic, refused): n for is_synthetic, refused, n in found}
+    result = LinkCount.objects.values_list("is_synthetic", "refused", "n")
+    return {(is_synthetic, refused): n for is_synthetic, refused, n in result}
 
 
 def test_opening_a_link_stores_a_count_and_nothing_about_a_person() -> None:

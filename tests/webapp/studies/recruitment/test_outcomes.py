@@ -136,8 +136,8 @@ def test_endings_of_many_people_take_one_query() -> None:
         rated(study)
         bot_failed(study)
     with CaptureQueriesContext(connection) as queries:
-        found = [ending_of(a) for a in tasks_with_endings(Task.objects.order_by("pk"))]
-    assert len(found) == 6
+        results = [ending_of(a) for a in tasks_with_endings(Task.objects.order_by("pk"))]
+    assert len(results) == 6
     assert len(queries) == 1
 
 
