@@ -12,6 +12,7 @@ majority (Cohen's kappa).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -45,6 +46,11 @@ class CriterionAnswer:
     text: str
     points: int
     is_met: bool
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """The criterion of the item that it is about."""
+        return self.item, self.text, self.points
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,9 @@ def criteria_results(
         answers: one answer of each rater to each criterion of an item.
         judged: answers of judges; those about items without raters are ignored.
     """
-    by_criterion = _group(answers)
+    by_criterion: dict[tuple[str, int], list[CriterionAnswer]] = {}
+    for answer in answers:
+        by_criterion.setdefault((answer.text, answer.points), []).append(answer)
     rows = [_agreement(text, points, group) for (text, points), group in by_criterion.items()]
     rows.sort(key=lambda row: (row.differing is None, -(row.differing or 0.0), row.text, row.points))
     judges: dict[str, list[CriterionAnswer]] = {}
@@ -120,7 +128,7 @@ def criteria_results(
         judges.setdefault(answer.rater, []).append(answer)
     overall_rows, criterion_rows = [], []
     for judge, judge_answers in sorted(judges.items()):
-        known = {(answer.item, answer.text, answer.points): answer.is_met for answer in judge_answers}
+        known = {answer.key: answer.is_met for answer in judge_answers}
         overall_rows.append(_judge_agreement(judge, "", 0, answers, known))
         criterion_rows += [_judge_agreement(judge, *key, group, known) for key, group in by_criterion.items()]
     criterion_rows = [row for row in criterion_rows if row.n_items]
@@ -128,18 +136,11 @@ def criteria_results(
     return CriteriaResults(_agreement("", 0, answers), tuple(rows), (*overall_rows, *criterion_rows), n_without_ticks)
 
 
-def _group(answers: Sequence[CriterionAnswer]) -> dict[tuple[str, int], list[CriterionAnswer]]:
-    groups: dict[tuple[str, int], list[CriterionAnswer]] = {}
-    for answer in answers:
-        groups.setdefault((answer.text, answer.points), []).append(answer)
-    return groups
-
-
 def _agreement(text: str, points: int, answers: Sequence[CriterionAnswer]) -> CriterionAgreement:
     met = np.array([float(answer.is_met) for answer in answers])
     items, raters = [answer.item for answer in answers], [answer.rater for answer in answers]
     numbers: dict[tuple[str, str, int], int] = {}
-    places = [numbers.setdefault((a.item, a.text, a.points), len(numbers)) for a in answers]
+    places = [numbers.setdefault(answer.key, len(numbers)) for answer in answers]
     table = rating_table(met, [f"{place:09}" for place in places], raters)  # numbers: texts take much memory
     n_met, size = np.nansum(table, axis=1), np.isfinite(table).sum(axis=1)
     n_pairs = float((size * (size - 1)).sum())
@@ -158,13 +159,13 @@ def _agreement(text: str, points: int, answers: Sequence[CriterionAnswer]) -> Cr
 def _judge_agreement(
     judge: str, text: str, points: int, answers: Sequence[CriterionAnswer], known: Mapping[tuple[str, str, int], bool]
 ) -> JudgeAgreement:
-    judged = [(answer, known[key]) for answer in answers if (key := (answer.item, answer.text, answer.points)) in known]
-    same = [float(answer.is_met == is_met) for answer, is_met in judged]
-    counts: dict[tuple[str, str, int], int] = {}
-    for answer, _is_met in judged:
-        key = (answer.item, answer.text, answer.points)
-        counts[key] = counts.get(key, 0) + (1 if answer.is_met else -1)
-    majority = {key: count > 0 for key, count in counts.items() if count}
+    judged = [answer for answer in answers if answer.key in known]
+    same = [float(answer.is_met == known[answer.key]) for answer in judged]
+    raters, items = [answer.rater for answer in judged], [answer.item for answer in judged]
+    margins: Counter[tuple[str, str, int]] = Counter()
+    for answer in judged:
+        margins[answer.key] += 1 if answer.is_met else -1
+    majority = {key: margin > 0 for key, margin in margins.items() if margin}
     kappa = cohen_kappa(
         [int(known[key]) for key in majority],
         [int(is_met) for is_met in majority.values()],
@@ -175,10 +176,8 @@ def _judge_agreement(
         judge,
         text,
         points,
-        len({item for item, _text, _points in counts}),
-        mean_interval(
-            same, [answer.rater for answer, _ in judged], SCORE_LEVEL, scale=SHARE, things=[a.item for a, _ in judged]
-        ),
+        len(set(items)),
+        mean_interval(same, raters, SCORE_LEVEL, scale=SHARE, things=items),
         kappa,
-        len(counts) - len(majority),
+        len(margins) - len(majority),
     )

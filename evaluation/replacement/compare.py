@@ -6,9 +6,9 @@ are corrected over candidates (Holm 1979).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -37,6 +37,7 @@ from evaluation.replacement.result import (
     RatingsWorth,
     ReplacementResult,
     Settlement,
+    Settles,
 )
 from evaluation.simulation.realism.prediction import fold_predictions
 from evaluation.simulation.realism.verdict import MAIN_FIT
@@ -46,6 +47,9 @@ from evaluation.threads import with_one_blas_thread
 if TYPE_CHECKING:
     import pandas as pd
 
+QUESTIONS = ("ranking", "equality", "worth")
+SETTLED_BY: Mapping[str, Settles] = {"not_measured": "metrics", UNKNOWN_TRAINING.code: "origin", "in_words": "ratings"}
+"""Data that would settle the questions about a candidate without a fit, by the code of its reason."""
 OWN_TURN_COLUMNS = ("words_bot", "question_bot", "sentiment_bot", "distinct_2_bot", "utterance_repetition_bot")
 """Columns of the bots' own turns, for bots without self-play."""
 
@@ -55,8 +59,6 @@ class _Test:
     """Data of the tests that all candidates share."""
 
     data: ReplacementData
-    targets: tuple[str, ...]
-    ratings: Ratings
     margin: float | None
     seed: int
     n_bots: int
@@ -68,13 +70,13 @@ class _Test:
 
     def objects(self) -> np.ndarray:
         """Return the (k,) rated chats, or the contexts of rated replies; ratings of one are not independent."""
-        names = self.ratings.conversation.astype(str)
+        names = self.data.ratings.conversation.astype(str)
         return contexts_of(self.data.chats, names) if self.data.rates_replies else names
 
     def units(self) -> np.ndarray:
         """Return the (k,) resampling units: raters, or `objects` if raters are unnamed."""
-        unit = self.ratings.unit
-        return np.where(self.ratings.is_named, unit, self.objects()) if self.data.rates_replies else unit
+        unit = self.data.ratings.unit
+        return np.where(self.data.ratings.is_named, unit, self.objects()) if self.data.rates_replies else unit
 
     def rated(self, chats: pd.DataFrame) -> pd.DataFrame:
         """Return rated chats with the mean of each target, higher being better, and the participant."""
@@ -88,7 +90,7 @@ class _Test:
     @cached_property
     def means(self) -> pd.DataFrame:
         """One row per rated chat, with its id as index."""
-        return self.ratings.per_conversation().drop(columns="bot").rename(columns={"rater": "only_rater"})
+        return self.data.ratings.per_conversation().drop(columns="bot").rename(columns={"rater": "only_rater"})
 
     def fit(
         self, preset: str, features: Sequence[str], chats: pd.DataFrame, elsewhere: pd.DataFrame | None
@@ -104,8 +106,8 @@ class _Test:
                 self.rated(chats),
                 preset=preset,
                 features=features,
-                targets=self.targets,
-                ratings=self.ratings,
+                targets=self.data.ratings.headline,
+                ratings=self.data.ratings,
                 selfplay=elsewhere,
                 seed=self.seed,
                 has_baselines=False,
@@ -136,7 +138,7 @@ def compare_candidates(data: ReplacementData, *, margin: float | None = None, se
     bots = tuple(sorted(set(ratings.bot[np.isfinite(ratings.values())].tolist())))
     chats = data.chats[data.chats["bot"].astype(str).isin(bots)]
     data = replace(data, ratings=ratings, chats=chats)
-    test = _Test(data, ratings.headline, ratings, margin, seed, len(bots))
+    test = _Test(data, margin, seed, len(bots))
     own_turns, own_source = (None, "replies") if test.leaves_out_contexts else _own_turns(test)
     unit: Literal["chat", "reply"] = "reply" if data.rates_replies else "chat"
     rated = "replies" if data.rates_replies else "chats"
@@ -183,42 +185,31 @@ def _judge(test: _Test, candidate: ReplacementCandidate, own_turns: dict[str, fl
     if test.leaves_out_contexts:
         candidate = replace(candidate, preset="paper", chats=fold_by_context(candidate.chats))
     rated = test.rated(candidate.chats)
-    names: dict[str, Any] = {"kind": candidate.kind, "name": candidate.name, "title": candidate.title}
     columns = [name for name in candidate.features if name in rated]
     is_scored = rated[columns].notna().all(axis=1) if columns else np.zeros(len(rated), dtype=bool)
-    names["share_scored"] = float(is_scored.mean()) if len(rated) else 0.0
-    names["n_left_out"] = len(every) - len(rated)
+    n_left_out = len(every) - len(rated)
     if elsewhere is not None and candidate.elsewhere is not None:
-        names["n_left_out"] += len(elsewhere) - len(candidate.elsewhere)
+        n_left_out += len(elsewhere) - len(candidate.elsewhere)
+    make_verdict = partial(
+        CandidateVerdict,
+        *(candidate.kind, candidate.name, candidate.title),
+        share_scored=float(is_scored.mean()) if len(rated) else 0.0,
+        n_left_out=n_left_out,
+    )
     result: HybridResult | Reason = candidate.reason or test.fit(
         candidate.preset, candidate.features, candidate.chats, candidate.elsewhere
     )
     if isinstance(result, Reason):
-        settled_by = Settlement(
-            "metrics"
-            if result.code == "not_measured"
-            else "origin"
-            if result == UNKNOWN_TRAINING
-            else "again"
-            if result in test.data.unknown_origins.values()
-            else "ratings"
-            if result.code == "in_words"
-            else "better_candidate"
-        )
-        return CandidateVerdict(
-            **names,
-            ranking=BotRanking("not_known", reason=result, settled_by=settled_by),
-            equality=Equality("not_known", reason=result, settled_by=settled_by),
-            worth=RatingsWorth("not_known", reason=result, settled_by=settled_by),
-        )
+        is_origin_unknown = result in test.data.unknown_origins.values()
+        settled_by = Settlement(SETTLED_BY.get(result.code, "again" if is_origin_unknown else "better_candidate"))
+        undecided: dict[str, Any] = {"answer": "not_known", "reason": result, "settled_by": settled_by}
+        return make_verdict(BotRanking(**undecided), Equality(**undecided), RatingsWorth(**undecided))
     if test.leaves_out_contexts:
         reason, settled_by = few_bots(test.n_bots), Settlement("bots", FEW_BOTS)
         ranking = BotRanking("not_known", n_bots=test.n_bots, reason=reason, settled_by=settled_by)
     else:
         ranking = rank_bots(_predictions(result, candidate, rated), own_turns, is_own_turns=candidate.is_own_turns)
-    verdict = CandidateVerdict(
-        **names, ranking=ranking, equality=_equality(test, candidate, result), worth=_worth(test, candidate, result)
-    )
+    verdict = make_verdict(ranking, _equality(test, candidate, result), _worth(test, candidate, result))
     return _require_scores(verdict) if candidate.elsewhere is None else verdict
 
 
@@ -242,28 +233,22 @@ def _require_scores(verdict: CandidateVerdict) -> CandidateVerdict:
         f"it scored {percent(verdict.share_scored)} of the rated chats; {percent(LEAST_SCORED)} are needed",
         percent=verdict.share_scored,
     )
-    open_fields: dict[str, Any] = {
-        "answer": "not_known",
-        "p": None,
-        "reason": reason,
-        "settled_by": Settlement("chats"),
+    settled_by = Settlement("chats")
+    undecided = {
+        question: replace(getattr(verdict, question), answer="not_known", p=None, reason=reason, settled_by=settled_by)
+        for question in QUESTIONS
     }
-    return replace(
-        verdict,
-        ranking=replace(verdict.ranking, **open_fields),
-        equality=replace(verdict.equality, **open_fields),
-        worth=replace(verdict.worth, **open_fields),
-    )
+    return replace(verdict, **undecided)
 
 
 def _equality(test: _Test, candidate: ReplacementCandidate, result: HybridResult) -> Equality:
-    ratings, fit = test.ratings, replace(result.fit, intercept="fold")
-    values, units, chats = ratings.values(), test.units(), test.objects()
+    ratings, units, chats = test.data.ratings, test.units(), test.objects()
+    values = ratings.values()
     if candidate.elsewhere is None:
-        scores = _scores_of(ratings, candidate, result)
+        scores = _scores_of_ratings(ratings, _predict_chats(candidate, result))
         return compare_values(paired_differences(values, scores, ratings.bot, units, chats, test.margin), test.margin)
-    table = candidate.elsewhere
-    predicted, bots = predict_conversations(fit, table), table["bot"].astype(str).to_numpy()
+    fit, bots = replace(result.fit, intercept="fold"), candidate.elsewhere["bot"].astype(str).to_numpy()
+    predicted = predict_conversations(fit, candidate.elsewhere)
     by_bot = {bot: predicted[bots == bot] for bot in fit.folds if (bots == bot).any()}
     if not by_bot:
         return Equality("not_known", reason=NO_VALUES, settled_by=Settlement("chats"))
@@ -271,31 +256,33 @@ def _equality(test: _Test, candidate: ReplacementCandidate, result: HybridResult
     return compare_values(differences, test.margin)
 
 
-def _scores_of(ratings: Ratings, candidate: ReplacementCandidate, result: HybridResult) -> np.ndarray:
-    """Return (k,) values of the rated chats by the fold without their bot."""
+def _predict_chats(candidate: ReplacementCandidate, result: HybridResult) -> dict[str, float]:
+    """Return values of the candidate's chats by the fold without their bot."""
     predicted = predict_conversations(replace(result.fit, intercept="fold"), candidate.chats)
-    by_chat = dict(zip(candidate.chats["conversation"].astype(str), predicted.tolist(), strict=True))
+    return dict(zip(candidate.chats["conversation"].astype(str), predicted.tolist(), strict=True))
+
+
+def _scores_of_ratings(ratings: Ratings, by_chat: Mapping[str, float]) -> np.ndarray:
     return np.array([by_chat.get(chat, np.nan) for chat in ratings.conversation.astype(str).tolist()])
 
 
 def _worth(test: _Test, candidate: ReplacementCandidate, result: HybridResult) -> RatingsWorth:
-    ratings = test.ratings
+    ratings = test.data.ratings
     n = int(np.isfinite(ratings.values()).sum())
     if candidate.elsewhere is not None or not candidate.scores_chats:
         reason = SCORES_BOTS if candidate.elsewhere is None else SCORES_ELSEWHERE
         return RatingsWorth("not_known", n, reason=reason, settled_by=Settlement("chats"))
-    chats = candidate.chats
-    predicted = predict_conversations(replace(result.fit, intercept="fold"), chats)
     bots = dict(zip(test.data.chats["conversation"].astype(str), test.data.chats["bot"].astype(str), strict=True))
-    names = chats["conversation"].astype(str).tolist()
-    scores = _scores_of(ratings, candidate, result)
-    return worth_of_scores(ratings, scores, names, [bots[name] for name in names], predicted, units=test.units())
+    by_chat = _predict_chats(candidate, result)
+    scores, predicted = _scores_of_ratings(ratings, by_chat), np.array(list(by_chat.values()))
+    chats = list(by_chat)
+    return worth_of_scores(ratings, scores, chats, [bots[chat] for chat in chats], predicted, units=test.units())
 
 
 def _correct(verdicts: Sequence[CandidateVerdict]) -> list[CandidateVerdict]:
     """Correct the p-values of each question over candidates, and say yes to the significant ones."""
     corrected = list(verdicts)
-    for question in ("ranking", "equality", "worth"):
+    for question in QUESTIONS:
         tested = [k for k, verdict in enumerate(corrected) if getattr(verdict, question).p is not None]
         p_values = holm([getattr(corrected[k], question).p for k in tested])
         for k, p in zip(tested, p_values, strict=True):

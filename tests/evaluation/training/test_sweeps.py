@@ -10,17 +10,8 @@ import confab
 from chatbots.training.config import CONFIGS_FOLDER, config_load
 from chatbots.validation import ValuesError
 from evaluation.training.config import learned_metrics
-from evaluation.training.sweeps import (
-    NO_VALUE,
-    ONE_SEED,
-    BotTrainee,
-    MetricTrainee,
-    SeedMean,
-    SweepResult,
-    hyperparameters_table,
-    parse_values,
-    plan_cells,
-)
+from evaluation.training.sweep_results import NO_VALUE, ONE_SEED, SeedMean, SweepResult, hyperparameters_table
+from evaluation.training.sweeps import BotTrainee, MetricTrainee, parse_values, plan_cells
 from tests.chatbots.training.builders import corpus_write
 from tests.evaluation.training.builders import SharedWords, values
 

@@ -17,7 +17,8 @@ from pydantic import Field
 
 from chatbots.validation import InputModel, Many
 from evaluation.data.result_tables import NamedTable
-from evaluation.training.sweeps import BotTrainee, MetricTrainee, SweepCell, SweepResult, Trainee, run_cell
+from evaluation.training.sweep_results import SweepResult
+from evaluation.training.sweeps import BotTrainee, MetricTrainee, SweepCell, Trainee, run_cell
 from webapp.jobs.kinds.base import JobKind, ShardPlan, ShardWork, register_kind
 from webapp.jobs.models import Job
 

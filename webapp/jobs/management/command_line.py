@@ -260,7 +260,7 @@ class TrainingCommand(ConfabCommand):
 
     def present_sweep(self, result: dict[str, Any]) -> None:
         """Print the result of a sweep, its job, or its plan."""
-        from evaluation.training.sweeps import SweepResult
+        from evaluation.training.sweep_results import SweepResult
 
         if "job" in result:
             self.stdout.write(

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 from uuid import UUID
 
 from chatbots.registry import C, Registry
@@ -45,8 +45,7 @@ class EndedTask:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class MessageTyping:
+class MessageTyping(NamedTuple):
     """Typing counts of a message, as `conversations.models.Typing` has them."""
 
     keystrokes: int
@@ -170,13 +169,9 @@ class StudyWork:
 
     @cached_property
     def _typed(self) -> dict[int, MessageTyping]:
-        rows = Typing.objects.filter(turn__conversation__study=self.study).values_list(
-            "turn", "keystrokes", "pastes", "deletions", "ms", "focus_losses"
-        )
-        return {
-            turn: MessageTyping(keystrokes, pastes, deletions, ms, focus_losses)
-            for turn, keystrokes, pastes, deletions, ms, focus_losses in rows.iterator(chunk_size=_CHUNK)
-        }
+        rows = Typing.objects.filter(turn__conversation__study=self.study)
+        columns = rows.values_list("turn", *MessageTyping._fields)
+        return {turn: MessageTyping(*counts) for turn, *counts in columns.iterator(chunk_size=_CHUNK)}
 
 
 Figures = Mapping[str, Any]

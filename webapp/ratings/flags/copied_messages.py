@@ -28,10 +28,7 @@ _IGNORED = re.compile(r"[\W_]+")
 
 @register_flag
 class Repeated:
-    """Flag for repeated messages.
-
-    They are equal except for case, spaces and punctuation.
-    """
+    """Flag for repeated messages: equal except for case, spaces and punctuation."""
 
     name = "repeated"
     title = gettext_lazy("Repeated text")
@@ -164,24 +161,15 @@ class Pasted:
 
 
 def is_pasted(message: Message) -> bool:
-    """Return True if most of a message was pasted.
-
-    Its typing counts decide.
-    """
+    """Return True if most of a message was pasted, by its typing counts."""
     typed = message.typed
     return typed is not None and typed.pastes > 0 and typed.keystrokes * 2 < len(message.text)
 
 
 def is_copied(message: Message) -> bool:
-    """Return True if a message only repeats a part of a reply.
-
-    It may be the reply before it, or the other bot's.
-    """
+    """Return True if a message only repeats a part of the reply before it, or of the other bot's."""
     # Folding takes most of the time of all flags, and a short message needs none.
-    if len(message.text) < COPIED_FEWEST_CHARS:
-        return False
-    folded_text = folded(message.text)
-    if len(folded_text) < COPIED_FEWEST_CHARS:
+    if len(message.text) < COPIED_FEWEST_CHARS or len(folded_text := folded(message.text)) < COPIED_FEWEST_CHARS:
         return False
     return any(folded_text in folded(reply) for reply in (message.answered, message.beside) if reply)
 
@@ -197,10 +185,7 @@ MACHINE_FEWEST, MACHINE_SHARE = 2, 0.5
 
 @register_flag
 class Machine:
-    """Flag for unusual typing.
-
-    Only in studies that count typing, with a consent text that says so.
-    """
+    """Flag for unusual typing, in studies whose consent text says that typing is counted."""
 
     name = "machine"
     title = gettext_lazy("Unusual typing")
@@ -216,17 +201,12 @@ class Machine:
     }
 
     def find(self, work: StudyWork) -> FlagFindings:
-        messages = work.messages
         if not work.counts_typing:
             return FlagFindings(why_none="not_counted")
         flagged: dict[int, Figures] = {}
         n_looked_at = 0
-        for task, written in messages.items():
-            long = [
-                message
-                for message in written
-                if message.typed is not None and len(message.text) >= MACHINE_FEWEST_CHARS
-            ]
+        for task, messages in work.messages.items():
+            long = [m for m in messages if m.typed is not None and len(m.text) >= MACHINE_FEWEST_CHARS]
             if len(long) < MACHINE_FEWEST:
                 continue
             n_looked_at += 1

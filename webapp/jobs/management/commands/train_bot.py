@@ -71,7 +71,7 @@ class Command(TrainingCommand):
 
     def _sweep_bots(self, options: dict[str, Any]) -> dict[str, Any]:
         from chatbots.training.config import config_load
-        from evaluation.training.sweeps import hyperparameters_table
+        from evaluation.training.sweep_results import hyperparameters_table
 
         if options["base"]:
             raise Usage("--base is for a single training; name the base in the configs of a sweep")
