@@ -19,7 +19,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from chatbots.text import quote
 from evaluation.data.ratings import RatingDimension, Ratings
 from evaluation.data.tables import number_or_reason, text_table, to_plain
 from evaluation.findings import Reason
@@ -274,17 +273,6 @@ class ItemSets:
     """Agreement for every set and question, keyed by set name first."""
 
     sets: tuple[SetAgreement, ...]
-
-    def get_set(self, items: str, dimension: str) -> SetAgreement:
-        """Return the agreement on a question about a set.
-
-        Raises:
-            KeyError: if there is no such set or question.
-        """
-        for agreement in self.sets:
-            if (agreement.items, agreement.dimension) == (items, dimension):
-                return agreement
-        raise KeyError(f"no set {quote(items)} with ratings of {quote(dimension)}")
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values; undefined ones are null, with a reason."""

@@ -50,16 +50,6 @@ class ProtocolPair:
     signs: tuple[int, int]
     reason: Reason | None = None
 
-    @property
-    def same_direction(self) -> bool | None:
-        """True if both differences favour the same bot, even if not significant.
-
-        None if one difference is 0 or undefined.
-        """
-        if not self.one_turn.mean or not self.difference:
-            return None
-        return (self.one_turn.mean > 0) == (self.difference > 0)
-
 
 @dataclass(frozen=True, slots=True)
 class ProtocolComparison:

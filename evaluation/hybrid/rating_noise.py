@@ -1,8 +1,9 @@
 """Rater effects and noise of mean ratings.
 
-Both are estimated before a fit, from the bots of a fold only. Rater effects are random, bot effects fixed (Henderson's
-mixed model equations); the variance is estimated by moments (Searle, Casella and McCulloch 1992, ch. 3). Effects of
-raters with few ratings are therefore shrunk strongly, and differences between bots are never attributed to raters.
+Both are estimated before a fit, from the bots of a fold only. Rater effects are random and bot effects fixed
+(Henderson's mixed model equations), so effects of raters with few ratings are shrunk strongly, and differences between
+bots are never attributed to raters. The reliability of ratings of one conversation is estimated by moments (Searle,
+Casella and McCulloch 1992, ch. 3).
 
 Adjusted bot means are mean ratings minus rater effects (equation (1) of the preset `strong`, version 3). The model of a
 rating is bot + rater u + conversation c + e, with Var(u) = tau², Var(c) = omega² and Var(e) = sigma². tau² and omega² +
@@ -125,55 +126,6 @@ class RatingNoise:
         """
         m = np.arange(MOST_RATINGS + 1)
         return m / (1.0 + (m - 1.0) * self.reliability(bots))
-
-    def rater_effects(self, bots: np.ndarray) -> np.ndarray:
-        """Return each conversation's mean rater effect, (n,), estimated on these bots.
-
-        It is 0 if the raters are unknown or did not rate these bots.
-        """
-        moved = np.zeros(self.n_rows)
-        number = np.bincount(self.row, minlength=self.n_rows)
-        total = np.bincount(self.row, weights=self._effects(bots), minlength=self.n_rows)
-        return np.divide(total, number, out=moved, where=number > 0)
-
-    def _effects(self, bots: np.ndarray) -> np.ndarray:
-        """Return the rater effect of each rating, (R,); 0 for unknown raters."""
-        keep = bots[self.bot] & (self.rater >= 0)
-        if not keep.any():
-            return np.zeros(len(self.value))
-        effects = _random_effects(
-            self.value[keep], self.bot[keep], self.rater[keep], self.n_bots, int(self.rater.max()) + 1
-        )
-        return np.where(self.rater >= 0, effects[self.rater], 0.0)
-
-
-def _random_effects(value: np.ndarray, bot: np.ndarray, rater: np.ndarray, n_bots: int, n_raters: int) -> np.ndarray:
-    """Return (n_raters,) best linear unbiased predictions of rater effects.
-
-    Bot effects are fixed.
-    """
-    zero = np.zeros(n_raters)
-    number = np.bincount(rater, minlength=n_raters).astype(float)
-    is_active = number > 0
-    n_within = len(value) - is_active.sum()
-    if is_active.sum() < 2 or n_within < 1:
-        return zero  # with one rating each, rater effects and noise cannot be separated
-    rest = value - _group_means(value, bot, n_bots)[bot]
-    mean = _group_means(rest, rater, n_raters)
-    error = float(((rest - mean[rater]) ** 2).sum() / n_within)
-    between = float((number * mean**2).sum() / (is_active.sum() - 1))
-    size = (len(value) - (number**2).sum() / len(value)) / (is_active.sum() - 1)
-    spread = (between - error) / size
-    if spread <= 0 or error <= 0:
-        return zero
-    weight = number + error / spread
-    table = np.zeros((n_bots, n_raters))
-    np.add.at(table, (bot, rater), 1.0)
-    matrix = np.diag(table.sum(axis=1)) - (table / weight) @ table.T
-    sums = np.bincount(rater, weights=value, minlength=n_raters)
-    right = np.bincount(bot, weights=value, minlength=n_bots) - (table / weight) @ sums
-    fixed = np.linalg.lstsq(matrix, right, rcond=None)[0]
-    return (sums - fixed @ table) / weight
 
 
 def _group_means(values: np.ndarray, groups: np.ndarray, n: int) -> np.ndarray:

@@ -183,41 +183,6 @@ def anova(
     return _analyse(columns, means, n, within, max_order, level, dropped, fit, scale)
 
 
-def anova_from_cells(
-    means: Sequence[float],
-    n: Sequence[int],
-    sds: Sequence[float],
-    factors: Mapping[str, Sequence[Any]],
-    *,
-    max_order: int | None = None,
-    level: float = 0.90,
-) -> Anova:
-    """Run the analysis of `anova` on a published table of bots.
-
-    Args:
-        means, n, sds: (c,) of each cell's ratings; sds with denominator n − 1.
-        factors: name to (c,) levels of the cells; each combination occurs once.
-        max_order, level: as in `anova`.
-
-    Raises:
-        ValueError: if lengths differ, a combination occurs twice or a cell has no ratings.
-    """
-    if not factors:
-        raise ValueError("no factor given; at least one is needed")
-    mean, number, sd = (np.asarray(x, dtype=float) for x in (means, n, sds))
-    columns = {name: [str(level_) for level_ in levels] for name, levels in factors.items()}
-    lengths = {len(mean), len(number), len(sd), *(len(levels) for levels in columns.values())}
-    if len(lengths) != 1:
-        raise ValueError(f"cells have {sorted(lengths)} entries; all columns must have one entry per cell")
-    if (number < 1).any():
-        raise ValueError(f"n is {number.min():g} in a cell; remove cells without ratings")
-    rows = list(zip(*columns.values(), strict=True))
-    if len(set(rows)) != len(rows):
-        raise ValueError("a combination of levels occurs twice; each cell must occur once")
-    within = float(((number - 1) * sd**2)[number > 1].sum())
-    return _analyse(columns, mean, number.astype(int), within, max_order, level, 0)
-
-
 def _analyse(
     factors: Mapping[str, Sequence[str]],
     means: np.ndarray,

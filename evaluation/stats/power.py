@@ -94,31 +94,6 @@ def n_pairs(n_bots: int) -> int:
     return comb(n_bots, 2)
 
 
-def power_reached(
-    n: int,
-    difference: float,
-    sd: float,
-    *,
-    alpha: float = 0.05,
-    design: Design = "independent",
-    correlation: float = 0.0,
-) -> float:
-    """Return the power of a two-sided t-test with n raters per bot.
-
-    Args:
-        n: raters per bot, at least 2.
-        difference: true difference of the bot means.
-        sd: standard deviation of the ratings of one bot; both in points.
-        alpha: level of the test.
-        design: "paired": the same raters rate both bots.
-        correlation: correlation of a rater's two ratings, if paired.
-    """
-    _check(difference, sd, alpha, correlation)
-    if n < 2:
-        raise ValueError(f"n is {n}; a test needs at least 2 raters per bot")
-    return _power(n, abs(difference), sd, alpha, design, correlation)
-
-
 def raters_needed(
     difference: float,
     sd: float,
@@ -165,7 +140,7 @@ def raters_needed(
         return RaterNeed(None, None, level, difference, sd, design, NO_DIFFERENCE)
 
     def reached(n: int) -> float:
-        return _power(n, abs(difference), rater_sd, level, design, correlation)
+        return power_reached(n, difference, rater_sd, level, design, correlation)
 
     # Start from the normal approximation, which requires slightly fewer raters than the t-test.
     quantiles = float(stats.norm.ppf(1 - level / 2) + stats.norm.ppf(power))
@@ -196,7 +171,7 @@ def detectable_difference(
     level = corrected_alpha(alpha, n_comparisons)
 
     def lacking(difference: float) -> float:
-        return _power(n, difference, sd, level, design, correlation) - power
+        return power_reached(n, difference, sd, level, design, correlation) - power
 
     top = sd
     while lacking(top) < 0:
@@ -262,18 +237,17 @@ def _check(difference: float, sd: float, alpha: float, correlation: float) -> No
         raise ValueError(f"correlation is {correlation}; it must be in [−1, 1)")
 
 
-def _power(n: int, difference: float, sd: float, alpha: float, design: Design, correlation: float) -> float:
-    """Return the power from statsmodels, or integrated if that fails.
-
-    statsmodels' noncentral t can fail.
-    """
+def power_reached(
+    n: int, difference: float, sd: float, alpha: float = 0.05, design: Design = "independent", correlation: float = 0.0
+) -> float:
+    """Return the power of a two-sided t-test with n raters per bot, integrated if statsmodels' noncentral t fails."""
     from statsmodels.stats.power import ttest_power
 
     if design == "paired":
         df, error = n - 1, sd * np.sqrt(2 * (1 - correlation) / n)
     else:
         df, error = 2 * (n - 1), sd * np.sqrt(2 / n)
-    shift = float(difference / error)
+    shift = float(abs(difference) / error)
     with np.errstate(all="ignore"):
         # statsmodels multiplies the effect by √n, so with one observation the effect is the shift itself.
         power = float(ttest_power(shift, 1, alpha, df=df))

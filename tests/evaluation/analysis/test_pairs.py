@@ -161,7 +161,6 @@ def test_both_protocols_beside_each_other(means: dict[str, float], where: str) -
     assert result.bots == ("a", "b")
     assert row.one_turn.low > 0
     assert row.difference == pytest.approx(means["a"] - means["b"], abs=0.6)
-    assert row.same_direction is (where == "same")
     assert result.count() == {**dict.fromkeys(("same", "contrary", "one_turn", "interactive", "neither"), 0), where: 1}
     json.dumps(result.to_json(), allow_nan=False)
     assert "a" in result.summary()

@@ -53,45 +53,6 @@ def ratings_of(table):
 ALL = np.ones(4, dtype=bool)
 
 
-def test_habits_are_found_and_are_none_of_the_bots_doing():
-    ratings, habits, table, codes, y = rated(n=200)
-    moved = ratings.rater_effects(ALL)
-    expected = pd.Series(habits[table["rater"]]).groupby(table["conversation"].astype(int)).mean()
-    assert np.corrcoef(moved, expected)[0, 1] > 0.99
-    # Bots five points apart: nothing of that may be ascribed to the raters.
-    left = y - moved
-    means = [left[codes == k].mean() - 5 * k for k in range(4)]
-    assert np.ptp(means) < 0.5
-
-
-def test_effects_solve_hendersons_equations():
-    ratings, *_ = rated(n=10, raters=7)
-    moved = ratings.rater_effects(ALL)
-    r, b, v = ratings.rater, ratings.bot, ratings.value
-    # The ratio of variances is what the effects themselves imply; all else must then follow from it.
-    z, x = np.eye(7)[r], np.eye(4)[b]
-    rest = v - np.array([v[b == k].mean() for k in range(4)])[b]
-    counts = np.bincount(r, minlength=7)
-    mean = np.bincount(r, weights=rest, minlength=7) / counts
-    error = ((rest - mean[r]) ** 2).sum() / (len(v) - 7)
-    size = (len(v) - (counts**2).sum() / len(v)) / 6
-    spread = ((counts * mean**2).sum() / 6 - error) / size
-    system = np.block([[x.T @ x, x.T @ z], [z.T @ x, z.T @ z + error / spread * np.eye(7)]])
-    effects = np.linalg.solve(system, np.concatenate([x.T @ v, z.T @ v]))[4:]
-    expected = np.bincount(ratings.row, weights=effects[r]) / np.bincount(ratings.row)
-    np.testing.assert_allclose(moved, expected, rtol=1e-9)
-
-
-def test_unknown_raters_and_single_ratings_have_no_effect():
-    ratings, _, table, codes, y = rated()
-    ids = np.arange(len(codes)).astype(str)
-    nobody = RatingNoise.match(ratings_of(table.assign(rater=None)), ["quality"], ids, codes, y)
-    assert not nobody.rater_effects(ALL).any()
-    once = table.assign(rater=range(len(table)))
-    assert not RatingNoise.match(ratings_of(once), ["quality"], ids, codes, y).rater_effects(ALL).any()
-    assert ratings.rater_effects(ALL).any()
-
-
 def test_reliability_is_the_share_of_the_conversation():
     ratings, *_ = rated(n=800, habit=0.0, noise=2.0, talk=1.0)
     assert ratings.reliability(ALL) == pytest.approx(1 / 5, abs=0.05)

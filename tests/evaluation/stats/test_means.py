@@ -307,8 +307,6 @@ def test_reasons_and_refusals():
         raters_needed(1.0, 0.0)
     with pytest.raises(ValueError, match="power is 1"):
         raters_needed(1.0, 1.0, power=1.0)
-    with pytest.raises(ValueError, match="n is 1"):
-        power_reached(1, 1.0, 1.0)
     with pytest.raises(ValueError, match="correlation is 1"):
         raters_needed(1.0, 1.0, correlation=1.0)
 
