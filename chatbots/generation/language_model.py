@@ -298,8 +298,8 @@ class LanguageModel:
             self.step(rows, [token])
         late, _ = self.prefill([long, short])
         rows = self.merge(rows, late)
-        got = self.step(rows, [after[2], after[0], after[0]])
-        self.mergeable = self._alike(got, expected)
+        received = self.step(rows, [after[2], after[0], after[0]])
+        self.mergeable = self._alike(received, expected)
         if self.resumable:
             first = copy_row(self.prefill([long[:4]])[0], 0, long[:4])
             prompts, known = [long], [CachedPrefix(first, 3)]
@@ -313,11 +313,11 @@ class LanguageModel:
             self.resumable = self._alike(resumed, at_once)
         return self.mergeable
 
-    def _alike(self, got: Tensor, expected: Tensor) -> bool:
+    def _alike(self, received: Tensor, expected: Tensor) -> bool:
         """Return True if logits are equal up to rounding."""
         precise = next(self.model.parameters()).dtype == torch.float32
         tolerance = (2e-3 if precise else 0.1) * float(expected.max() - expected.min())
-        return bool(((got - expected).abs().max() <= tolerance).item())
+        return bool(((received - expected).abs().max() <= tolerance).item())
 
     def _prefill_encoder(self, prompts: Sequence[Sequence[int]]) -> tuple[CacheRows, Tensor]:
         longest = max(map(len, prompts))

@@ -95,8 +95,8 @@ def _targets(batch: DialogueBatch, name: str, width: int) -> Tensor:
     """
     value: Tensor | None = getattr(batch, name)
     if value is None or value.shape[-1] != width:
-        got = "none" if value is None else f"of width {value.shape[-1]}"
-        raise ValueError(f"the model needs {name} targets of width {width}; the batch has {got}")
+        received = "none" if value is None else f"of width {value.shape[-1]}"
+        raise ValueError(f"the model needs {name} targets of width {width}; the batch has {received}")
     return value
 
 

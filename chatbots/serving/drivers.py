@@ -369,8 +369,8 @@ class WholeDriver(_Queues):
     @staticmethod
     def _check(texts: Sequence[str], n: int) -> None:
         if isinstance(texts, str) or len(texts) != n:
-            got = "a text" if isinstance(texts, str) else f"{len(texts)} replies"
-            raise BotError(f"returned {got} for {n} conversations; it must be a list of {n}")
+            received = "a text" if isinstance(texts, str) else f"{len(texts)} replies"
+            raise BotError(f"returned {received} for {n} conversations; it must be a list of {n}")
 
     @staticmethod
     def _event(request: ReplyRequest, text: object) -> ReplyEvent:

@@ -139,7 +139,7 @@ class Examples(ABC):
         """Return the decisions of `begin_epoch`, to resume a training."""
         return {}
 
-    def recall(self, kept: dict[str, Tensor]) -> None:  # noqa: B027
+    def recall(self, state: dict[str, Tensor]) -> None:  # noqa: B027
         """Restore the decisions returned by `remember`."""
 
 

@@ -165,8 +165,8 @@ class _MetricTraining(TrainingLoop[Any, ExampleLoss]):
     def remember(self) -> dict[str, Tensor]:
         return self.prepared.train.remember()
 
-    def recall(self, kept: dict[str, Tensor]) -> None:
-        self.prepared.train.recall(kept)
+    def recall(self, state: dict[str, Tensor]) -> None:
+        self.prepared.train.recall(state)
 
     def loss(self, batch: Any, generator: torch.Generator) -> ExampleLoss:
         return self.model.loss(batch)  # type: ignore[operator]

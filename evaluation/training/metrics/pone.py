@@ -285,8 +285,8 @@ class PonePairs(Examples):
     def remember(self) -> dict[str, Tensor]:
         return {"positive": torch.from_numpy(self.labels.positive), "kept": torch.from_numpy(self.labels.is_kept)}
 
-    def recall(self, kept: dict[str, Tensor]) -> None:
-        self.labels = Labels(kept["positive"].numpy(), kept["kept"].numpy())
+    def recall(self, state: dict[str, Tensor]) -> None:
+        self.labels = Labels(state["positive"].numpy(), state["kept"].numpy())
 
 
 @register_learned

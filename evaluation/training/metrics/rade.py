@@ -413,8 +413,8 @@ def parted(pairs: Sequence[RatedPair], options: RatedOptions) -> dict[str, list[
 def _share_of(pairs: Sequence[RatedPair], config: MetricTrainingConfig) -> list[RatedPair]:
     """Return the pairs of the configured share of contexts."""
     contexts = list(dict.fromkeys(context_key(pair) for pair in pairs))
-    kept = set(nested_share(contexts, config.data.share, derive_seed(config.seed, "share")))
-    return [pair for pair in pairs if context_key(pair) in kept]
+    sampled = set(nested_share(contexts, config.data.share, derive_seed(config.seed, "share")))
+    return [pair for pair in pairs if context_key(pair) in sampled]
 
 
 def predicted(network: Any, examples: RatedExamples, batch_size: int = 64) -> np.ndarray:

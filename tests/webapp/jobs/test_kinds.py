@@ -71,7 +71,7 @@ class Sums(JobKind[Job, Asked]):
         self.done.append(number)
         if number == 0 and self.fragile:
             raise Refused("zero", "0 breaks it")
-        return number**work.asked.power
+        return number**work.params.power
 
     def finish(self, work: ShardWork[Job, Asked], results: Sequence[Any]) -> int:
         return sum(results)

@@ -36,14 +36,14 @@ class ReportFile(JobKind[Job, ReportParams]):
     writes_files = True
     Payload = ReportParams
 
-    def plan(self, job: Job, asked: ReportParams) -> list[ShardPlan]:
+    def plan(self, job: Job, params: ReportParams) -> list[ShardPlan]:
         return [ShardPlan(n_total=len(PARTS) + 1)]
 
     def slice(self, work: ShardWork[Job, ReportParams]) -> dict[str, int]:
-        study = study_of_job(work.job, work.asked.study)
-        if work.asked.without:
+        study = study_of_job(work.job, work.params.study)
+        if work.params.without:
             refresh_flags(study, exact=True)
-        of_pairs = pair_report(study, **work.asked.counted_work) if get_protocol(study).compares_pairs else None
+        of_pairs = pair_report(study, **work.params.counted_work) if get_protocol(study).compares_pairs else None
         if of_pairs is not None:
             work.beat(len(PARTS), note="")
             return self._store_document(work, study, of_pairs)
@@ -51,20 +51,20 @@ class ReportFile(JobKind[Job, ReportParams]):
         with read_once():
             for n, part in enumerate(parts_of(study)):
                 work.beat(n, note=part)
-                computed_result = compute_now(AnalysisKey(study, part, **work.asked.counted_work), wait=work.beat)
+                computed_result = compute_now(AnalysisKey(study, part, **work.params.counted_work), wait=work.beat)
                 if computed_result is None:
                     raise Refused("no_ratings", f"study {study.key} no longer has ratings")
                 results[part] = computed_result
         work.beat(len(PARTS), note="")
-        return self._store_document(work, study, _document(study, results, work.asked))
+        return self._store_document(work, study, _document(study, results, work.params))
 
     def _store_document(self, work: ShardWork[Job, ReportParams], study: Study, document: Document) -> dict[str, Any]:
         """Store the document with changes since the previous one."""
         digest = work.job.key.rpartition(":")[2]
-        before = report_before(study, digest, like=work.asked.like, **work.asked.counted_work)
+        before = report_before(study, digest, like=work.params.like, **work.params.counted_work)
         path = report_path(work.job)
         try:
-            stored_document = document if work.asked.like else with_changes(document, before)
+            stored_document = document if work.params.like else with_changes(document, before)
             _write(path, document_dump(stored_document))
             disk_keep(path, project=study.project_id)
             work.beat(now=True)

@@ -50,7 +50,7 @@ class ShardWork(Generic[J, P]):
 
     Attributes:
         job: its row in the database.
-        asked: its payload.
+        params: its payload.
         shard: the part to do, as planned; empty in `finish`.
         beat: reports the amount done, the total if it was unknown, and with `note=` a text shown next to the progress.
             Call it often: it writes at most every other second, and raises `Stopped` if a user stopped the job or
@@ -58,7 +58,7 @@ class ShardWork(Generic[J, P]):
     """
 
     job: J
-    asked: P
+    params: P
     shard: Mapping[str, Any]
     beat: Callable[..., None]
 
@@ -95,14 +95,14 @@ class JobKind(Generic[J, P]):
         """Return the job's queue; override if it depends on the parameters."""
         return self.queue
 
-    def check(self, asked: P) -> None:
+    def check(self, params: P) -> None:
         """Reject valid parameters that cannot be executed, before a job is created.
 
         Raises:
             Refused: with the valid alternatives.
         """
 
-    def plan(self, job: J, asked: P) -> Iterable[ShardPlan]:
+    def plan(self, job: J, params: P) -> Iterable[ShardPlan]:
         """Return the parts of the work, in order.
 
         By default there is one part.

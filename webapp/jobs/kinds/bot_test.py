@@ -51,8 +51,8 @@ class BotTest(JobKind[Job, BotTestParams]):
     queue = "gpu"
     Payload = BotTestParams
 
-    def plan(self, job: Job, asked: BotTestParams) -> Iterable[ShardPlan]:
-        return [ShardPlan({"bot": bot_id}) for bot_id in asked.bots]
+    def plan(self, job: Job, params: BotTestParams) -> Iterable[ShardPlan]:
+        return [ShardPlan({"bot": bot_id}) for bot_id in params.bots]
 
     def slice(self, work: ShardWork[Job, BotTestParams]) -> dict[str, Any]:
         from chatbots.serving import reply

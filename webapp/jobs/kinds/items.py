@@ -91,22 +91,22 @@ class ItemsJob(JobKind[Job, ItemsParams]):
     queue = "gpu"
     Payload = ItemsParams
 
-    def check(self, asked: ItemsParams) -> None:
-        study = Study.objects.filter(key=asked.study).first()
+    def check(self, params: ItemsParams) -> None:
+        study = Study.objects.filter(key=params.study).first()
         if study is None:
-            raise Refused("not_found", f"there is no study {quote(asked.study)}")
+            raise Refused("not_found", f"there is no study {quote(params.study)}")
         if get_protocol(study).needs_criteria:
-            raise Refused("criteria_needed", f"every item of {asked.study} needs criteria; import items from a file")
-        if asked.of_study and not Study.objects.filter(key=asked.of_study).exists():
-            raise Refused("not_found", f"there is no study {quote(asked.of_study)} to draw items from")
-        if unknown := bots_unknown(asked.bots):
+            raise Refused("criteria_needed", f"every item of {params.study} needs criteria; import items from a file")
+        if params.of_study and not Study.objects.filter(key=params.of_study).exists():
+            raise Refused("not_found", f"there is no study {quote(params.of_study)} to draw items from")
+        if unknown := bots_unknown(params.bots):
             raise Refused("unknown_bot", " ".join(unknown))
-        if len(set(asked.bots)) < len(asked.bots):
-            raise Refused("bot_twice", f"{', '.join(asked.bots)} lists a bot twice")
-        if _compares_chats(study, asked):
+        if len(set(params.bots)) < len(params.bots):
+            raise Refused("bot_twice", f"{', '.join(params.bots)} lists a bot twice")
+        if _compares_chats(study, params):
             return
         min_replies, max_replies = _n_replies(study)
-        if not (min_replies or 0) <= len(asked.bots) <= (max_replies or len(asked.bots)):
+        if not (min_replies or 0) <= len(params.bots) <= (max_replies or len(params.bots)):
             expected_bots = (
                 f"at least {min_replies} bots" if max_replies is None else f"{min_replies} to {max_replies} bots"
             )
@@ -115,21 +115,21 @@ class ItemsJob(JobKind[Job, ItemsParams]):
                 f"study {study.key} compares {min_replies} replies to one context; name {expected_bots} to reply",
             )
 
-    def plan(self, job: Job, asked: ItemsParams) -> Iterable[ShardPlan]:
+    def plan(self, job: Job, params: ItemsParams) -> Iterable[ShardPlan]:
         places: Sequence[Sequence[Any]]
-        study = Study.objects.get(key=asked.study)
-        if _compares_chats(study, asked):
+        study = Study.objects.get(key=params.study)
+        if _compares_chats(study, params):
             n_shown = get_protocol(study).n_replies or 1
-            if not (places := _draw_chat_groups(asked, n_shown)):
+            if not (places := _draw_chat_groups(params, n_shown)):
                 raise Refused("no_chats", f"No condition of this study has completed chats with {n_shown} bots.")
-        elif not (places := _draw_places(asked)):
+        elif not (places := _draw_places(params)):
             raise Refused("no_contexts", str(_("No conversation has a context that passes the filters.")))
         for start in range(0, len(places), SHARD):
             batch = places[start : start + SHARD]
             yield ShardPlan({"places": batch}, n_total=len(batch))
 
     def slice(self, work: ShardWork[Job, ItemsParams]) -> dict[str, int]:
-        params = work.asked
+        params = work.params
         study = Study.objects.get(key=params.study)
         if _compares_chats(study, params):
             report = Counter(items_store(study=study, sampled=list(_build_chat_items(params, work.shard["places"]))))
@@ -304,7 +304,7 @@ def _build_reply_items(
 
     An item has one reply, a pair or the replies of all bots.
     """
-    params = work.asked
+    params = work.params
     replies: dict[str, list[str | None]] = {}
     versions: dict[str, str] = {}
     contexts = [

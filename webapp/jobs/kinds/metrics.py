@@ -59,8 +59,8 @@ class MetricsJob(JobKind[MetricRun, MetricsParams]):
         name = job.study.name if job.study is not None else str(job.run)
         return str(_("Metrics for {name}")).format(name=name)
 
-    def plan(self, job: MetricRun, asked: MetricsParams) -> Iterable[ShardPlan]:
-        versions = {metric.name: metric_version_record(metric=metric) for metric in metrics_find(asked.metrics)}
+    def plan(self, job: MetricRun, params: MetricsParams) -> Iterable[ShardPlan]:
+        versions = {metric.name: metric_version_record(metric=metric) for metric in metrics_find(params.metrics)}
         ids = conversations_lacking(study=job.study, run=job.run, versions=list(versions.values()))
         groups: dict[tuple[bool, tuple[str, ...]], list[UUID]] = {}
         for start in range(0, len(ids), CHUNK):
@@ -164,7 +164,7 @@ class HybridFitJob(JobKind[HybridFit, HybridFitParams]):
         from evaluation.hybrid.results import KeptFit
         from webapp.jobs.selectors.fits import FitTables, bot_keys, features_held
 
-        fit, params = work.job, work.asked
+        fit, params = work.job, work.params
         if params.without:
             for study in (fit.train_study, fit.study):
                 if study is not None:

@@ -85,11 +85,11 @@ class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
     def job_title(self, job: SelfPlayRun) -> str:
         return job.title if job.name or job.is_simulated else str(_("Self-play {n}")).format(n=job.pk)
 
-    def plan(self, job: SelfPlayRun, asked: SelfPlayPlan) -> Iterable[ShardPlan]:
+    def plan(self, job: SelfPlayRun, params: SelfPlayPlan) -> Iterable[ShardPlan]:
         ordinals_by_pair = get_stored_ordinals(job)
         for pair in plan_pairs(job.plan):
             done = ordinals_by_pair.get(pair, set())
-            batch, n_wanted = _batch_size(asked, pair), pair_wanted(job.plan, pair)
+            batch, n_wanted = _batch_size(params, pair), pair_wanted(job.plan, pair)
             size = batch * -(-SHARD // batch)
             for first in range(0, n_wanted, size):
                 ordinals = range(first, min(first + size, n_wanted))
@@ -106,7 +106,7 @@ class SelfPlayJob(JobKind[SelfPlayRun, SelfPlayPlan]):
                 )
 
     def slice(self, work: ShardWork[SelfPlayRun, SelfPlayPlan]) -> None:
-        run, params, shard = work.job, work.asked, work.shard
+        run, params, shard = work.job, work.params, work.shard
         pair = BotPair(shard["bot"], shard["partner"])
         first, end, size = shard["first"], shard["end"], shard["batch"]
         for start in range(first, end, size):
@@ -151,7 +151,7 @@ def _play(
     """Play a batch and store its missing conversations; give up hopeless pairs."""
     from evaluation.simulation.selfplay import play
 
-    run, params = work.job, work.asked
+    run, params = work.job, work.params
     if pair.participant:
         _simulate(work, pair, ordinals, missing, n_done=n_done)
         return
@@ -199,7 +199,7 @@ def _simulate(
 
     Stops the run at its cost limit.
     """
-    run, params = work.job, work.asked
+    run, params = work.job, work.params
     people, participant = _participant_ready(run, params, pair)
     bot = None if pair.bot_id in params.n_of_bot else _bots_ready(params, BotPair(pair.bot_id))[0]
     if bot is None:

@@ -55,19 +55,19 @@ class SweepJob(JobKind[Job, SweepParams]):
         names = dict.fromkeys(str(cell.get("label", "?")) for cell in job.payload["cells"])
         return str(_("Sweep of {names}")).format(names=", ".join(names))
 
-    def plan(self, job: Job, asked: SweepParams) -> Iterable[ShardPlan]:
+    def plan(self, job: Job, params: SweepParams) -> Iterable[ShardPlan]:
         groups: dict[str, list[int]] = {}
-        for number, cell in enumerate(_cells(asked)):
+        for number, cell in enumerate(_cells(params)):
             groups.setdefault(cell.start or cell.name, []).append(number)
         for numbers in groups.values():
-            names = [asked.cells[number]["name"] for number in numbers]
+            names = [params.cells[number]["name"] for number in numbers]
             yield ShardPlan({"cells": numbers, "names": names}, n_total=STEPS * len(numbers))
 
     def shard_title(self, shard: Mapping[str, Any]) -> str:
         return ", ".join(shard["names"])
 
     def slice(self, work: ShardWork[Job, SweepParams]) -> list[dict[str, Any]]:
-        params, cells = work.asked, _cells(work.asked)
+        params, cells = work.params, _cells(work.params)
         results = []
         for n, number in enumerate(work.shard["cells"]):
             results.append(
@@ -86,7 +86,7 @@ class SweepJob(JobKind[Job, SweepParams]):
 
     def finish(self, work: ShardWork[Job, SweepParams], results: Sequence[Any]) -> dict[str, Any]:
         by_name = {result["name"]: result for shard_results in results for result in shard_results}
-        return {"cells": [by_name[cell.name] for cell in _cells(work.asked)]}
+        return {"cells": [by_name[cell.name] for cell in _cells(work.params)]}
 
     def describe_result(self, job: Job, result: Any) -> list[str]:
         return SweepResult(tuple(result["cells"])).sentences

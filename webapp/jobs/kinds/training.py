@@ -63,11 +63,11 @@ class TrainingJob(JobKind[Job, T]):
     def job_title(self, job: Job) -> str:
         return str(_("Training of {name}")).format(name=job.payload["config"].get("name", "?"))
 
-    def plan(self, job: Job, asked: T) -> Iterable[ShardPlan]:
+    def plan(self, job: Job, params: T) -> Iterable[ShardPlan]:
         from chatbots.training.engine import training_forget
 
-        if asked.restart:
-            training_forget(Path(asked.output) / asked.config["name"])
+        if params.restart:
+            training_forget(Path(params.output) / params.config["name"])
         return [ShardPlan()]
 
     def describe_result(self, job: Job, result: Any) -> list[str]:
@@ -90,14 +90,14 @@ class BotTrainingJob(TrainingJob[BotTrainingParams]):
     title = _("Training")
     Payload = BotTrainingParams
 
-    def check(self, asked: BotTrainingParams) -> None:
-        _configs(asked)
+    def check(self, params: BotTrainingParams) -> None:
+        _configs(params)
 
     def slice(self, work: ShardWork[Job, BotTrainingParams]) -> dict[str, Any]:
         from chatbots.training.loop import finished, train
 
-        before, config = _configs(work.asked)
-        output = Path(work.asked.output)
+        before, config = _configs(work.params)
+        output = Path(work.params.output)
         if before is not None and not finished(output / before.name):
             train(before, output / before.name, device=settings.CONFAB_DEVICE, watch=_watch(work, before))
         result = train(config, output / config.name, device=settings.CONFAB_DEVICE, watch=_watch(work, config))
@@ -143,19 +143,19 @@ class MetricTrainingJob(TrainingJob[TrainingParams]):
     title = _("Training of a metric")
     Payload = TrainingParams
 
-    def check(self, asked: TrainingParams) -> None:
-        _config(asked)
+    def check(self, params: TrainingParams) -> None:
+        _config(params)
 
     def slice(self, work: ShardWork[Job, TrainingParams]) -> dict[str, Any]:
         from evaluation.training.loop import train
 
-        config = _config(work.asked)
+        config = _config(work.params)
 
         def watch(progress: TrainingProgress) -> None:
             note = f"{config.name}: loss {progress.loss:.3f}"
             work.beat(progress.step, progress.planned, note=note)
 
-        output = Path(work.asked.output) / config.name
+        output = Path(work.params.output) / config.name
         return train(config, output, device=settings.CONFAB_DEVICE, watch=watch).to_json()
 
 

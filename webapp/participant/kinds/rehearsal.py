@@ -54,14 +54,14 @@ class Rehearsal(JobKind[Job, RehearsalParams]):
     title = _("Rehearsal")
     Payload = RehearsalParams
 
-    def plan(self, job: Job, asked: RehearsalParams) -> list[ShardPlan]:
-        return [ShardPlan(n_total=asked.people)]
+    def plan(self, job: Job, params: RehearsalParams) -> list[ShardPlan]:
+        return [ShardPlan(n_total=params.people)]
 
     def slice(self, work: ShardWork[Job, RehearsalParams]) -> dict[str, Any]:
         study = work.job.study
         if study is None:
             raise Refused("no_study", "the job has no study to rehearse")
-        url = settings.CONFAB_REHEARSAL_URL or work.asked.url
+        url = settings.CONFAB_REHEARSAL_URL or work.params.url
         try:
             httpx.get(f"{url}/healthz", timeout=10)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -75,8 +75,8 @@ class Rehearsal(JobKind[Job, RehearsalParams]):
             study_key=study.key,
             rehearsal_token=rehearsal_token(study),
             script=script_in(study.values.texts.language),
-            n_people=work.asked.people,
-            seed=work.asked.seed or work.job.pk,
+            n_people=work.params.people,
+            seed=work.params.seed or work.job.pk,
         )
         played = crowd.play(work)
         visits = [outcome for outcome in played if isinstance(outcome, ScriptedVisit)]

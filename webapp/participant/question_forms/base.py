@@ -96,7 +96,7 @@ class Sheet(Protocol):
 
     name: str
 
-    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> SheetForm:
+    def form(self, context: FormContext, data: Mapping[str, Any] | None = None) -> SheetForm:
         """Return the form with submitted answers.
 
         Otherwise with stored ones, or empty.

@@ -112,8 +112,8 @@ class PairSheet:
 
     name = "pair"
 
-    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> PairForm:
-        return PairForm(asked, data)
+    def form(self, context: FormContext, data: Mapping[str, Any] | None = None) -> PairForm:
+        return PairForm(context, data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,8 +177,8 @@ class ChoiceSheet:
 
     name = "choice"
 
-    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> ChoiceForm:
-        return ChoiceForm(asked, data)
+    def form(self, context: FormContext, data: Mapping[str, Any] | None = None) -> ChoiceForm:
+        return ChoiceForm(context, data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +261,8 @@ class BestWorstSheet:
     name = "best_worst"
     scripted_fields = (BEST, WORST)
 
-    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> BestWorstForm:
-        return BestWorstForm(asked, data)
+    def form(self, context: FormContext, data: Mapping[str, Any] | None = None) -> BestWorstForm:
+        return BestWorstForm(context, data)
 
     def scripted_answers(self, person: ScriptedPerson, page: ScriptedPage) -> dict[str, str | list[str]]:
         ranked = person.ranked(page.message, page.heard, page.form.choices[BEST])
@@ -405,8 +405,8 @@ class ReferenceSheet:
     name = "reference"
     scripted_fields = ()
 
-    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> ReferenceForm:
-        return ReferenceForm(asked, data)
+    def form(self, context: FormContext, data: Mapping[str, Any] | None = None) -> ReferenceForm:
+        return ReferenceForm(context, data)
 
     def scripted_answers(self, person: ScriptedPerson, page: ScriptedPage) -> dict[str, str | list[str]]:
         """Give the direction that the scores imply; most participants keep the known reply's score."""

@@ -31,11 +31,11 @@ class ScalesSheet:
 
     name = "scales"
 
-    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> RatingForm:
-        rating = asked.judgement.rating
+    def form(self, context: FormContext, data: Mapping[str, Any] | None = None) -> RatingForm:
+        rating = context.judgement.rating
         if data is None and rating is not None:
             data = {**rating.answers, "comments": rating.comment}
-        return RatingForm(asked.questions, data)
+        return RatingForm(context.questions, data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +93,8 @@ class ChooseSheet:
     name = "choose"
     scripted_fields = ()
 
-    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> ChooseForm:
-        return ChooseForm(asked, data)
+    def form(self, context: FormContext, data: Mapping[str, Any] | None = None) -> ChooseForm:
+        return ChooseForm(context, data)
 
     def scripted_answers(self, person: ScriptedPerson, page: ScriptedPage) -> dict[str, str | list[str]]:
         n_to_choose = int(page.form.hidden["_exactly"])
@@ -194,8 +194,8 @@ class MarksSheet:
     name = "marks"
     scripted_fields = ()
 
-    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> MarksForm:
-        return MarksForm(asked, data)
+    def form(self, context: FormContext, data: Mapping[str, Any] | None = None) -> MarksForm:
+        return MarksForm(context, data)
 
     def scripted_answers(self, person: ScriptedPerson, page: ScriptedPage) -> dict[str, str | list[str]]:
         answers = dict(page.answers)
@@ -285,8 +285,8 @@ class SpansSheet:
     name = "spans"
     scripted_fields = ()
 
-    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> SpansForm:
-        return SpansForm(asked, data)
+    def form(self, context: FormContext, data: Mapping[str, Any] | None = None) -> SpansForm:
+        return SpansForm(context, data)
 
     def scripted_answers(self, person: ScriptedPerson, page: ScriptedPage) -> dict[str, str | list[str]]:
         """Mark up to two errors of a few words, or choose “No error”."""

@@ -95,8 +95,8 @@ class RankingSheet:
     name = "ranking"
     scripted_fields = RANKS
 
-    def form(self, asked: FormContext, data: Mapping[str, Any] | None = None) -> RankingForm:
-        return RankingForm(asked, data)
+    def form(self, context: FormContext, data: Mapping[str, Any] | None = None) -> RankingForm:
+        return RankingForm(context, data)
 
     def scripted_answers(self, person: ScriptedPerson, page: ScriptedPage) -> dict[str, str | list[str]]:
         ranked = person.ranked(page.message, page.heard, page.form.choices[RANKS[0]])

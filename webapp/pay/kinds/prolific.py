@@ -66,9 +66,9 @@ class PaySendingJob(JobKind[Job, SendingParams]):
     title = _("Sending pay decisions")
     Payload = SendingParams
 
-    def plan(self, job: Job, asked: SendingParams) -> Iterable[ShardPlan]:
+    def plan(self, job: Job, params: SendingParams) -> Iterable[ShardPlan]:
         assert job.study is not None
-        return [ShardPlan(n_total=max(to_send(job.study, asked.up_to).count(), 1))]
+        return [ShardPlan(n_total=max(to_send(job.study, params.up_to).count(), 1))]
 
     def restarted(self, job: Job, *, had_failed: bool) -> None:
         Job.objects.filter(pk=job.pk).update(starts_at=database_now() + CANCEL_WITHIN)
@@ -78,7 +78,7 @@ class PaySendingJob(JobKind[Job, SendingParams]):
         job = work.job
         assert job.study is not None
         done = Counter[str]()
-        waiting = list(to_send(job.study, work.asked.up_to).values_list("pk", flat=True))
+        waiting = list(to_send(job.study, work.params.up_to).values_list("pk", flat=True))
         record(PAY_SEND, job.study, job=job.pk)
         with Prolific() as prolific:
             for n, pk in enumerate(waiting):
@@ -122,8 +122,8 @@ class MessageJob(JobKind[Job, MessageParams]):
     title = _("Messages through Prolific")
     Payload = MessageParams
 
-    def plan(self, job: Job, asked: MessageParams) -> Iterable[ShardPlan]:
-        return [ShardPlan({"participant": participant}) for participant in asked.participants]
+    def plan(self, job: Job, params: MessageParams) -> Iterable[ShardPlan]:
+        return [ShardPlan({"participant": participant}) for participant in params.participants]
 
     def slice(self, work: ShardWork[Job, MessageParams]) -> dict[str, str]:
         study, person = work.job.study, work.shard["participant"]
@@ -139,7 +139,7 @@ class MessageJob(JobKind[Job, MessageParams]):
                 "error": str(_("This may have been sent: Confab stopped while sending. Check on Prolific.")),
             }
         try:
-            message_send(study=study, participant_id=UUID(person), text=work.asked.text)
+            message_send(study=study, participant_id=UUID(person), text=work.params.text)
         except Refused as refused:
             return {**report, "error": refused.message}
         return report

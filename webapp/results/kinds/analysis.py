@@ -79,13 +79,13 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
         name = job.study.name if job.study is not None else job.payload["title"]
         return str(_("Benchmark of {data}")).format(data=name)
 
-    def plan(self, job: Job, asked: BenchmarkParams) -> Iterable[ShardPlan]:
-        pairs = benchmark_pairs(asked)
+    def plan(self, job: Job, params: BenchmarkParams) -> Iterable[ShardPlan]:
+        pairs = benchmark_pairs(params)
         if pairs is None:
-            n_items = len(benchmark_judgements(asked).items)
+            n_items = len(benchmark_judgements(params).items)
         else:
             n_items = 2 * pairs.n_items
-        plans = [ShardPlan({"metric": name}, n_total=n_items) for name in asked.metrics]
+        plans = [ShardPlan({"metric": name}, n_total=n_items) for name in params.metrics]
         if pairs is not None and pairs.judged is not None:
             plans.append(ShardPlan({"metric": ""}, n_total=pairs.n_items))
         return plans
@@ -94,8 +94,8 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
         from evaluation.agreement.metric_agreement import judge_everywhere
         from evaluation.metrics.text_cache import TextCache
 
-        name, data = work.shard["metric"], _data(work.asked)
-        pairs = benchmark_pairs(work.asked)
+        name, data = work.shard["metric"], _data(work.params)
+        pairs = benchmark_pairs(work.params)
         if pairs is not None and not name:
             judge_choices = choices_of_judge(pairs)
             work.beat(pairs.n_items, now=True)
@@ -114,7 +114,7 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
             choices = choices_of_metric(pairs, name, lambda done, total: work.beat(done))
             work.beat(2 * pairs.n_items, now=True)
             return {**common_fields, "n_items": pairs.n_items, "choices": choices}
-        judgements = benchmark_judgements(work.asked)
+        judgements = benchmark_judgements(work.params)
         agreements = judge_everywhere(
             judgements,
             metric_with_item_scores(name, work.job.study) or name,
@@ -137,10 +137,10 @@ class BenchmarkJob(JobKind[Job, BenchmarkParams]):
     def finish(self, work: ShardWork[Job, BenchmarkParams], results: Sequence[Any]) -> dict[str, Any]:
         from evaluation.agreement.metric_agreement import human_means
 
-        pairs = benchmark_pairs(work.asked)
+        pairs = benchmark_pairs(work.params)
         if pairs is not None:
             return {"data": _data_then(results, pairs.n_items), **choices_result(pairs, results)}
-        judgements = benchmark_judgements(work.asked)
+        judgements = benchmark_judgements(work.params)
         places = _sample_evenly(np.arange(len(judgements.items)))
         return {
             "data": _data_then(results, len(judgements.items)),
@@ -286,12 +286,12 @@ class AnalysisJob(JobKind[Job, AnalysisParams]):
         study = job.study.name if job.study is not None else ""
         return str(_("Analysis of {study}: {part}")).format(study=study, part=job.payload["part"])
 
-    def check(self, asked: AnalysisParams) -> None:
-        if asked.part not in PARTS:
-            raise Refused("no_part", f"unknown part {quote(asked.part)}; choose from {', '.join(PARTS)}")
+    def check(self, params: AnalysisParams) -> None:
+        if params.part not in PARTS:
+            raise Refused("no_part", f"unknown part {quote(params.part)}; choose from {', '.join(PARTS)}")
 
     def slice(self, work: ShardWork[Job, AnalysisParams]) -> dict[str, Any]:
-        params, study = work.asked, study_of_job(work.job, work.asked.study)
+        params, study = work.params, study_of_job(work.job, work.params.study)
         work.beat(note=str(_("Reading the ratings")))
         data = study_read(study, **params.model_dump(exclude={"study", "part", "model"}))
         if data is None:
@@ -334,7 +334,7 @@ class _StudyJob(JobKind[Job, StudyJobParams]):
     Payload = StudyJobParams
 
     def slice(self, work: ShardWork[Job, StudyJobParams]) -> dict[str, Any]:
-        return self.look(work, study_of_job(work.job, work.asked.study))
+        return self.look(work, study_of_job(work.job, work.params.study))
 
     def look(self, work: ShardWork[Job, StudyJobParams], study: Study) -> dict[str, Any]:
         """Process the study, and return the job's result."""

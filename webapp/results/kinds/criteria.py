@@ -44,19 +44,19 @@ class CriteriaJob(JobKind[Job, CriteriaParams]):
     name, title = CRITERIA_KIND, "Criteria checked by a judge"
     Payload = CriteriaParams
 
-    def check(self, asked: CriteriaParams) -> None:
-        judge = judge_named(asked.judge)
+    def check(self, params: CriteriaParams) -> None:
+        judge = judge_named(params.judge)
         if judge.options is None or not judge.options.bot:
             raise Refused("unavailable", NEEDS_ENDPOINT)
-        if not get_protocol(study_by_key(asked.study)).needs_criteria:
-            raise Refused("no_criteria", f"participants do not tick criteria in {asked.study}")
-        if not _items(asked).exists():
+        if not get_protocol(study_by_key(params.study)).needs_criteria:
+            raise Refused("no_criteria", f"participants do not tick criteria in {params.study}")
+        if not _items(params).exists():
             raise Refused("not_found", "the study has no items with criteria; import some first")
 
-    def plan(self, job: Job, asked: CriteriaParams) -> Iterable[ShardPlan]:
-        options = judge_named(asked.judge).options
+    def plan(self, job: Job, params: CriteriaParams) -> Iterable[ShardPlan]:
+        options = judge_named(params.judge).options
         assert options is not None, "checked before"
-        pks = list(_items(asked).order_by("pk").values_list("pk", flat=True))[: options.max_requests]
+        pks = list(_items(params).order_by("pk").values_list("pk", flat=True))[: options.max_requests]
         shards = [pks[start : start + _SHARD] for start in range(0, len(pks), _SHARD)]
         return [ShardPlan({"items": shard}, n_total=len(shard)) for shard in shards]
 
@@ -66,15 +66,15 @@ class CriteriaJob(JobKind[Job, CriteriaParams]):
             ReplyItem(id=row.key, context=row.context, response=row.responses[0]["text"], criteria=row.criteria)
             for row in rows
         ]
-        checked = check_items(judge_named(work.asked.judge), items, work.beat)
+        checked = check_items(judge_named(work.params.judge), items, work.beat)
         return {"ticks": checked.ticks, "problems": checked.problems}
 
     def finish(self, work: ShardWork[Job, CriteriaParams], results: Sequence[Any]) -> Any:
-        judge, problems = judge_named(work.asked.judge), Counter[str]()
+        judge, problems = judge_named(work.params.judge), Counter[str]()
         for result in results:
             problems.update(result["problems"])
         ticks = {item: met for result in results for item, met in result["ticks"].items()}
-        if (n_left := _items(work.asked).count() - len(ticks) - problems.total()) > 0:
+        if (n_left := _items(work.params).count() - len(ticks) - problems.total()) > 0:
             problems[CAPPED] = n_left
         return {"judge": judge.title, "identity": judge.identity.key, "ticks": ticks, "problems": dict(problems)}
 

@@ -46,13 +46,13 @@ class ExplanationJob(JobKind[Job, ExplanationParams]):
     queue = "gpu"
     Payload = ExplanationParams
 
-    def plan(self, job: Job, asked: ExplanationParams) -> Iterable[ShardPlan]:
-        return [ShardPlan(n_total=len(asked.metrics))]
+    def plan(self, job: Job, params: ExplanationParams) -> Iterable[ShardPlan]:
+        return [ShardPlan(n_total=len(params.metrics))]
 
     def slice(self, work: ShardWork[Job, ExplanationParams]) -> list[dict[str, Any]]:
         from evaluation.metrics.text_cache import TextCache
 
-        params = work.asked
+        params = work.params
         items = benchmark_judgements(params).items
         item = next((item for item in items if (item.key, item.model) == (params.key, params.model)), None)
         if item is None:

@@ -36,18 +36,18 @@ class JudgeVersionJob(JobKind[Job, VersionParams]):
     Payload = VersionParams
 
     def slice(self, work: ShardWork[Job, VersionParams]) -> Any:
-        version = JudgeVersion.objects.select_related("development").filter(pk=work.asked.version).first()
+        version = JudgeVersion.objects.select_related("development").filter(pk=work.params.version).first()
         if version is None:
             raise Refused("not_found", "The version no longer exists.")
         items = development_set(version.development)
         judge = version_metric(version, items.gold)
-        gold = items.take(work.asked.part, version.examples.values_list("digest", flat=True))
+        gold = items.take(work.params.part, version.examples.values_list("digest", flat=True))
         work.beat(0, len(gold))
         scores = score_gold(judge, gold, repeats=1, progress=work.beat)
         result = compare_judges(gold, [scores]).to_json()
         [judged] = result.pop("judges")
         judged |= {"written": list(scores.written), "digests": result["digests"], "n_items": len(gold)}
-        if work.asked.part == "test":
+        if work.params.part == "test":
             judged = {name: value for name, value in judged.items() if name not in (*_OF_SINGLE_ITEMS, "digests")}
             judged["written"] = []
             # An example of the judge's output could quote a test item.
@@ -74,11 +74,11 @@ class JudgeDriftJob(JobKind[Job, DriftParams]):
     name, title, queue = DRIFT_KIND, "Drift of judges", "gpu"
     Payload = DriftParams
 
-    def plan(self, job: Job, asked: DriftParams) -> Iterable[ShardPlan]:
-        return [ShardPlan({"number": number}) for number in range(len(_result(asked)[1]["judges"]))]
+    def plan(self, job: Job, params: DriftParams) -> Iterable[ShardPlan]:
+        return [ShardPlan({"number": number}) for number in range(len(_result(params)[1]["judges"]))]
 
     def slice(self, work: ShardWork[Job, DriftParams]) -> Any:
-        comparison, stored = _result(work.asked)
+        comparison, stored = _result(work.params)
         gold = gold_read(JudgesParams.model_validate(comparison.payload | {"most": 10_000}))
         judge = stored["judges"][work.shard["number"]]
         work.beat(note=judge["title"])

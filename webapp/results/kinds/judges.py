@@ -24,19 +24,19 @@ class JudgesJob(JobKind[Job, JudgesParams]):
     name, title, queue = JUDGES_KIND, "Judges", "gpu"
     Payload = JudgesParams
 
-    def check(self, asked: JudgesParams) -> None:
-        gold_read(asked)
+    def check(self, params: JudgesParams) -> None:
+        gold_read(params)
 
-    def plan(self, job: Job, asked: JudgesParams) -> Iterable[ShardPlan]:
-        n = len(gold_read(asked))
-        return [ShardPlan({"judge": name}, n_total=n) for name in asked.judges]
+    def plan(self, job: Job, params: JudgesParams) -> Iterable[ShardPlan]:
+        n = len(gold_read(params))
+        return [ShardPlan({"judge": name}, n_total=n) for name in params.judges]
 
     def slice(self, work: ShardWork[Job, JudgesParams]) -> Any:
-        judge, gold = judge_named(work.shard["judge"]), gold_read(work.asked)
+        judge, gold = judge_named(work.shard["judge"]), gold_read(work.params)
         work.beat(note=judge.title)
-        scores = score_gold(judge, gold, repeats=work.asked.repeats, progress=work.beat)
+        scores = score_gold(judge, gold, repeats=work.params.repeats, progress=work.beat)
         work.beat(len(gold), now=True)
-        result = compare_judges(gold, [scores], expertise=work.asked.expertise).to_json()
+        result = compare_judges(gold, [scores], expertise=work.params.expertise).to_json()
         result["judges"][0]["pairs"] = to_plain(scores.pairs) if scores.pairs is not None else None
         return result
 
@@ -49,21 +49,21 @@ class JudgesJob(JobKind[Job, JudgesParams]):
             raise Refused("changed", CHANGED)
         judges = [judge for shard_result in results for judge in shard_result["judges"]]
         pairs = [judge.pop("pairs", None) for judge in judges]
-        panels = self._panels(work.asked, first["digests"], judges, pairs) if len(judges) > 1 else []
+        panels = self._panels(work.params, first["digests"], judges, pairs) if len(judges) > 1 else []
         rows = [*judges, *panels]
         sentences = [*(judge["sentence"] for judge in rows), *([SELECTED] if len(rows) > 1 else [])]
         return {**first, "judges": judges, "panels": panels, "sentences": sentences}
 
     def _panels(
-        self, asked: JudgesParams, digests: list[str], judges: list[Any], pairs: list[Any]
+        self, params: JudgesParams, digests: list[str], judges: list[Any], pairs: list[Any]
     ) -> list[dict[str, Any]]:
         """Return the comparison of all judges together, by mean, and by vote if there are three or more."""
-        gold = gold_read(asked)
+        gold = gold_read(params)
         if list(gold.digests) != digests:
             raise Refused("changed", CHANGED)
         members = [read_member(judge, judged) for judge, judged in zip(judges, pairs, strict=True)]
         rules: list[PanelRule] = ["mean", "vote"] if len(members) > 2 and gold.points else ["mean"]
-        panels = compare_judges(gold, [panel_scores(gold, members, rule) for rule in rules], expertise=asked.expertise)
+        panels = compare_judges(gold, [panel_scores(gold, members, rule) for rule in rules], expertise=params.expertise)
         costs = [judge["cost_per_1000"] for judge in judges]
         per_1000 = {
             "cost_per_1000": None if None in costs else sum(costs),

@@ -27,12 +27,12 @@ class RealismJob(JobKind[Job, RealismParams]):
     Payload = RealismParams
 
     def slice(self, work: ShardWork[Job, RealismParams]) -> dict[str, Any]:
-        study = study_of_job(work.job, work.asked.study)
-        run = SelfPlayRun.objects.filter(pk=work.asked.run, study=study).first()
+        study = study_of_job(work.job, work.params.study)
+        run = SelfPlayRun.objects.filter(pk=work.params.run, study=study).first()
         if run is None:
-            raise Refused("no_run", f"study {study.key} no longer has run {work.asked.run}")
+            raise Refused("no_run", f"study {study.key} no longer has run {work.params.run}")
         work.beat(note="Comparing with people", now=True)
-        comparison = realism_compute(run, work.asked.participant)
+        comparison = realism_compute(run, work.params.participant)
         work.beat(now=True)
         return comparison.to_json()
 

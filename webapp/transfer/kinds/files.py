@@ -75,25 +75,25 @@ class ExportJob(JobKind[Job, ExportParams]):
             return str(_("Data package"))
         return str(_("Export of {table}")).format(table=job.payload["what"])
 
-    def check(self, asked: ExportParams) -> None:
-        if asked.what != PACKAGE:
+    def check(self, params: ExportParams) -> None:
+        if params.what != PACKAGE:
             try:
-                exporter_get(asked.what)
+                exporter_get(params.what)
             except UnknownName as error:
                 raise Refused("unknown_name", str(error)) from None
-        if (asked.what == PACKAGE) != (asked.format == "zip"):
+        if (params.what == PACKAGE) != (params.format == "zip"):
             raise Refused(
                 "bad_payload",
-                f"{asked.what} cannot be exported as {asked.format}: data packages are zip files, tables are not",
+                f"{params.what} cannot be exported as {params.format}: data packages are zip files, tables are not",
             )
 
-    def plan(self, job: Job, asked: ExportParams) -> Iterable[ShardPlan]:
+    def plan(self, job: Job, params: ExportParams) -> Iterable[ShardPlan]:
         assert job.study is not None
-        n_rows = export_size(asked.what, job.study, asked.options())
+        n_rows = export_size(params.what, job.study, params.options())
         return [ShardPlan(n_total=max(n_rows, 1))]
 
     def slice(self, work: ShardWork[Job, ExportParams]) -> dict[str, int]:
-        job, params = work.job, work.asked
+        job, params = work.job, work.params
         assert job.study is not None
         if params.without:
             refresh_flags(job.study, exact=True)
@@ -116,7 +116,7 @@ class ExportJob(JobKind[Job, ExportParams]):
 
 def _table(work: ShardWork[Job, ExportParams], path: Path) -> int:
     """Write the table, and return its rows."""
-    study, params = work.job.study, work.asked
+    study, params = work.job.study, work.params
     assert study is not None
     exporter, options = exporter_get(params.what), params.options()
 
@@ -142,7 +142,7 @@ def _package(work: ShardWork[Job, ExportParams], path: Path) -> int:
         work.beat(n)
 
     with whole_file(path) as file:
-        for piece in package_pieces(study, work.asked.options(), report_rows=report_rows):
+        for piece in package_pieces(study, work.params.options(), report_rows=report_rows):
             file.write(piece)
             work.beat(n_rows)
     return n_rows
@@ -222,27 +222,27 @@ class ImportJob(JobKind[Job, ImportParams]):
         run = job.payload.get("run")
         return str(_("Import into {study}")).format(study=job.payload["study"] or _("run {id}").format(id=run))
 
-    def check(self, asked: ImportParams) -> None:
-        if not Path(asked.file).is_file():
-            raise Refused("no_file", f"there is no file {asked.file}")
-        if asked.scores:
-            scores_target(asked.study, asked.run)
-        elif not re.fullmatch(r"[-a-zA-Z0-9_]{1,60}", asked.study):
+    def check(self, params: ImportParams) -> None:
+        if not Path(params.file).is_file():
+            raise Refused("no_file", f"there is no file {params.file}")
+        if params.scores:
+            scores_target(params.study, params.run)
+        elif not re.fullmatch(r"[-a-zA-Z0-9_]{1,60}", params.study):
             raise Refused("bad_key", "the study key must consist of letters, digits, - and _, at most 60 of them")
-        if asked.items:
-            study = Study.objects.filter(key=asked.study).first()
+        if params.items:
+            study = Study.objects.filter(key=params.study).first()
             if study is None or not get_protocol(study).judges_items:
-                raise Refused("not_found", f"there is no study {quote(asked.study)} whose participants rate items")
-        language_checked(asked.language)
-        if len(asked.scale) not in (0, 2):
-            raise Refused("bad_scale", f"a scale has two ends, not {len(asked.scale)}")
+                raise Refused("not_found", f"there is no study {quote(params.study)} whose participants rate items")
+        language_checked(params.language)
+        if len(params.scale) not in (0, 2):
+            raise Refused("bad_scale", f"a scale has two ends, not {len(params.scale)}")
         try:
-            asked.choices()
+            params.choices()
         except ValueError as error:
             raise Refused("bad_scale", str(error)) from None
 
     def slice(self, work: ShardWork[Job, ImportParams]) -> dict[str, Any]:
-        params, n_read = work.asked, 0
+        params, n_read = work.params, 0
 
         def progress(stage: str, n: int) -> None:
             nonlocal n_read
@@ -268,8 +268,8 @@ class ImportJob(JobKind[Job, ImportParams]):
 
     def finish(self, work: ShardWork[Job, ImportParams], results: Sequence[Any]) -> Any:
         # Only after the report is stored: a job resumed after a kill needs the file again.
-        if work.asked.is_upload:
-            Path(work.asked.file).unlink(missing_ok=True)
+        if work.params.is_upload:
+            Path(work.params.file).unlink(missing_ok=True)
         return super().finish(work, results)
 
     def describe_result(self, job: Job, result: Any) -> list[str]:
@@ -304,7 +304,7 @@ def _items(work: ShardWork[Job, ImportParams], path: Path, name: str) -> dict[st
 
     The report names the first `MAX_REPORTED` skipped lines.
     """
-    study = study_by_key(work.asked.study)
+    study = study_by_key(work.params.study)
 
     def read_lines() -> Iterator[tuple[int, FileItem] | Skipped]:
         for n, line in enumerate(items_of_file(path), start=1):

@@ -26,7 +26,7 @@ class RedactionSearch(JobKind[Job, InputModel]):
     name = "redaction"
     title = _("Search for personal data")
 
-    def plan(self, job: Job, asked: InputModel) -> Iterable[ShardPlan]:
+    def plan(self, job: Job, params: InputModel) -> Iterable[ShardPlan]:
         assert job.study is not None
         counts = exporter_counts(job.study, ExportOptions(include_failed=True, include_synthetic=True))
         return [ShardPlan(n_total=max(counts.get("messages", 0) + counts.get("ratings", 0), 1))]

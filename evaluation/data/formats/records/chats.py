@@ -170,7 +170,11 @@ def _transcript(data: Data) -> list[Message]:
     for key in ("transcript", "dialogue", "dialog", "conversation", "chat", "text"):
         value = data.get(key)
         if isinstance(value, str) and value.count("\n"):
-            said = split_transcript(value)
-            if len(said) > 1 and all(message.speaker for message in said) and len({m.speaker for m in said}) == 2:
-                return said
+            messages = split_transcript(value)
+            if (
+                len(messages) > 1
+                and all(message.speaker for message in messages)
+                and len({message.speaker for message in messages}) == 2
+            ):
+                return messages
     return []

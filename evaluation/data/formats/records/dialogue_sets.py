@@ -150,8 +150,8 @@ def context_messages(context: Any) -> list[Message]:
 
 
 def _reply(text: Any) -> Message:
-    said = split_transcript(str(text), "System|User|Bot|Assistant")
-    return Message("bot", said[0].text if len(said) == 1 else str(text).strip())
+    messages = split_transcript(str(text), "System|User|Bot|Assistant")
+    return Message("bot", messages[0].text if len(messages) == 1 else str(text).strip())
 
 
 @register_record_format
@@ -166,13 +166,13 @@ class Fed(RecordFormat):
     needs = ("context", "system", "annotations")
 
     def read(self, data: Data, reading: RecordReading) -> Iterator[Record]:
-        said = split_transcript(str(data["context"]), "User|System")
+        messages = split_transcript(str(data["context"]), "User|System")
         answers = data["annotations"] if is_object(data["annotations"]) else {}
         if data.get("response"):
-            said = [*said, Message("System", _reply(data["response"]).text)]
+            messages = [*messages, Message("System", _reply(data["response"]).text)]
             answers = {("reply_overall" if name == "Overall" else name): value for name, value in answers.items()}
         ids = {key: value for key, value in data.items() if key != "system"}
-        yield reading.conversation(said, ids, bot=data["system"], ratings=ratings_by_question(answers))
+        yield reading.conversation(messages, ids, bot=data["system"], ratings=ratings_by_question(answers))
 
 
 @register_record_format
@@ -189,9 +189,9 @@ class Usr(RecordFormat):
 
     def read(self, data: Data, reading: RecordReading) -> Iterator[Record]:
         for entry in data["responses"]:
-            said = [*context_messages(data["context"]), _reply(entry["response"])]
+            messages = [*context_messages(data["context"]), _reply(entry["response"])]
             ratings = ratings_by_question(entry) or [rating for rating in [rating_of(entry)] if rating]
-            yield reading.conversation(said, {**data, **entry}, ratings=ratings)
+            yield reading.conversation(messages, {**data, **entry}, ratings=ratings)
 
 
 @register_record_format
@@ -212,9 +212,9 @@ class DstcReplies(RecordFormat):
         )
         value = data[key]
         context, response = data["context"], data["response"]
-        said = context_messages(context)
+        messages = context_messages(context)
         if response:
-            said = [*said, _reply(response)]
+            messages = [*messages, _reply(response)]
         if _has(value):
             ratings = [rating_of(entry, first_name(entry, RATER_KEYS)) for entry in value]
         elif is_object(value):
@@ -223,7 +223,7 @@ class DstcReplies(RecordFormat):
             values = value if isinstance(value, list) else [value]
             ratings = [rating_of({"overall" if key == "gold_score" else "score": entry}) for entry in values]
         record = {**data, "system": str(data.get("system", "")).removesuffix(".txt")}
-        yield reading.conversation(said, record, ratings=[rating for rating in ratings if rating])
+        yield reading.conversation(messages, record, ratings=[rating for rating in ratings if rating])
 
 
 @register_record_format
@@ -241,23 +241,23 @@ class DstcLogs(RecordFormat):
 
     def read(self, data: Data, reading: RecordReading) -> Iterator[Record]:
         turns = data.get("turns", data.get("log"))
-        said = []
+        messages = []
         for number, turn in enumerate(turns):
             if is_object(turn.get("output")):
                 heard = turn.get("input") or {}
                 guess: Any = (heard.get("live") or {}).get("asr-hyps") or ({},)
-                said.append(Message("bot", str(turn["output"].get("transcript", ""))))
-                said.append(Message("human", str(turn.get("transcription") or guess[0].get("asr-hyp", ""))))
+                messages.append(Message("bot", str(turn["output"].get("transcript", ""))))
+                messages.append(Message("human", str(turn.get("transcription") or guess[0].get("asr-hyp", ""))))
             elif "utterance" in turn:
-                said.append(Message(str(turn["speaker"]), str(turn["utterance"])))
+                messages.append(Message(str(turn["speaker"]), str(turn["utterance"])))
             elif "transcription" in turn:  # a file of labels has the person's side alone
-                said.append(Message("human", str(turn["transcription"])))
+                messages.append(Message("human", str(turn["transcription"])))
             else:
-                said.append(Message(("human", "bot")[number % 2], str(turn.get("text", ""))))
+                messages.append(Message(("human", "bot")[number % 2], str(turn.get("text", ""))))
         feedback = data.get("feedback") or (data.get("task-information") or {}).get("feedback") or {}
         questionnaire = feedback.get("questionnaire")
         rating = rating_of(questionnaire if is_object(questionnaire) else feedback)
-        yield reading.conversation(said, data, ratings=[rating] if rating else [])
+        yield reading.conversation(messages, data, ratings=[rating] if rating else [])
 
 
 @register_record_format
@@ -274,14 +274,14 @@ class ConvAi2(RecordFormat):
 
     def read(self, data: Data, reading: RecordReading) -> Iterator[Record]:
         classes = _participants(data)
-        said = []
+        messages = []
         for message in data.get("dialog") or data["thread"]:
             name = str(message.get("sender", message.get("userId")))
             kind = str(message.get("sender_class") or classes.get(name, (name, ""))[0])
             is_bot = "bot" in kind.lower()
             is_known = kind != name and name not in reading.mapping.speakers
             speaker = name if not is_known else "bot" if is_bot else "human"
-            said.append(Message(speaker, text_of(message.get("text")), data=message))
+            messages.append(Message(speaker, text_of(message.get("text")), data=message))
         bots = [name for kind, name in classes.values() if "bot" in kind.lower() and name]
         people = [name for kind, name in classes.values() if "bot" not in kind.lower() and name]
         answers = {name: data.get(key) for name, key in _CONVAI_ANSWERS.items() if data.get(key) != _NO_ANSWER}
@@ -290,7 +290,7 @@ class ConvAi2(RecordFormat):
             if str(entry.get("userId")) not in bots:
                 ratings.append(rating_of(entry, entry.get("userId", "")))
         yield reading.conversation(
-            said, data, bot=bots[0] if bots else None, ratings=[rating for rating in ratings if rating], vote=_vote
+            messages, data, bot=bots[0] if bots else None, ratings=[rating for rating in ratings if rating], vote=_vote
         )
 
 
@@ -364,9 +364,9 @@ class TopicalChat(RecordFormat):
             if (number := answer_number(word)) is not None
         ]
         agents = list(dict.fromkeys(turn["agent"] for turn in data["content"]))
-        said = [Message(turn["agent"], str(turn["message"])) for turn in data["content"]]
+        messages = [Message(turn["agent"], str(turn["message"])) for turn in data["content"]]
         if len(agents) == 2 and not reading.mapping.speakers:
             sides = dict(zip(sorted(agents), ("human", "bot"), strict=True))
-            said = [replace(message, speaker=sides[message.speaker]) for message in said]
+            messages = [replace(message, speaker=sides[message.speaker]) for message in messages]
         ids = {key: value for key, value in data.items() if key not in ("content",)}
-        yield reading.conversation(said, ids, ratings=ratings)
+        yield reading.conversation(messages, ids, ratings=ratings)

@@ -227,19 +227,19 @@ def _texts(value: Any, data: Data) -> list[Message]:
     if is_object(value):
         value = [value]
     if isinstance(value, list):
-        said = read_messages(value)
+        messages = read_messages(value)
     else:
-        said = split_transcript(value, "Human|Assistant|H|A|User") if "\n\n" in value or ":" in value else []
-        if not said or not said[0].speaker:
-            said = [Message("assistant", value)]
-    said = [
+        messages = split_transcript(value, "Human|Assistant|H|A|User") if "\n\n" in value or ":" in value else []
+        if not messages or not messages[0].speaker:
+            messages = [Message("assistant", value)]
+    messages = [
         Message({"H": "human", "A": "assistant"}.get(message.speaker, message.speaker), message.text)
-        for message in said
+        for message in messages
     ]
     prompt = unpacked(
         next((data[key] for key in ("prompt", "question", "instruction", "input") if data.get(key)), None)
     )
-    if prompt and len({message.speaker for message in said}) == 1:
+    if prompt and len({message.speaker for message in messages}) == 1:
         before = read_messages(prompt) if isinstance(prompt, list) else [Message("user", str(prompt))]
-        return [*before, *said]
-    return said
+        return [*before, *messages]
+    return messages

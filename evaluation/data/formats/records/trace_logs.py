@@ -115,7 +115,7 @@ class LangfuseSessions(RecordFormat):
 
 
 def _session(traces: Iterable[Data], data: Data, reading: RecordReading, session: str) -> Record:
-    said: list[Message] = []
+    messages: list[Message] = []
     scores: list[Any] = []
     model = ""
     for trace in sorted(traces, key=lambda entry: str(entry.get("timestamp", ""))):
@@ -123,7 +123,7 @@ def _session(traces: Iterable[Data], data: Data, reading: RecordReading, session
         model = model or next(
             (name for entry in observations if (name := first_name(entry, ("model", "providedModelName")))), ""
         )
-        said += _new_messages(trace, said, tuple(_steps(observations)))
+        messages += _new_messages(trace, messages, tuple(_steps(observations)))
         scores += [score for score in trace.get("scores") or () if is_object(score)]
     scores += [score for score in data.get("scores") or () if is_object(score) and score not in scores]
     ratings = [
@@ -134,7 +134,7 @@ def _session(traces: Iterable[Data], data: Data, reading: RecordReading, session
         if score.get("name") and score.get("dataType") != "CATEGORICAL"  # whose value numbers the category
     ]
     return reading.conversation(
-        said,
+        messages,
         {},
         bot=model or first_name(data, ("model", "name")) or None,
         dialogue_id=session,
