@@ -9,13 +9,10 @@ means' score intervals (`evaluation.stats.score_differences`). p-values are corr
 Journal of Statistics 6.
 
 A non-significant difference does not make two bots equal; `is_equal` tests equality.
-
-`welch` compares two means whose variances may differ: Welch (1947), by SciPy.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -436,28 +433,3 @@ def difference_or_reason(array: np.ndarray, names: np.ndarray, a: str, b: str) -
         return None, Reason("no_rating_of_bot", f"{missing} has no ratings", bot=missing)
     gap = float(x.mean() - y.mean())
     return gap, ONE_RATING if len(x) < 2 or len(y) < 2 else None
-
-
-@dataclass(frozen=True, slots=True)
-class Welch:
-    """Interval of mean(x) − mean(y), and the p-value of no difference."""
-
-    low: float
-    high: float
-    p: float
-
-
-def welch(x: np.ndarray, y: np.ndarray, level: float) -> Welch:
-    """Compare two samples of at least two values, one of which varies.
-
-    Args:
-        level: confidence level of the interval, e.g. 0.90.
-    """
-    from scipy import stats
-
-    with warnings.catch_warnings():
-        # SciPy warns about precision loss if one sample is constant, but its variance of 0 is exact.
-        warnings.filterwarnings("ignore", "Precision loss", RuntimeWarning)
-        test = stats.ttest_ind(x, y, equal_var=False)
-        ends = test.confidence_interval(level)
-    return Welch(float(ends.low), float(ends.high), float(test.pvalue))

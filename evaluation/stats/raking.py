@@ -56,14 +56,12 @@ class RakedWeights:
     Attributes:
         weights: (n,) with mean 1, apart from cut weights.
         n_trimmed: number of raters whose weight was cut to the limit.
-        n_rounds: rounds used.
         is_converged: False if no weights give all groups their shares; they then have no meaning.
         gap: largest difference between a group's weighted share and the share it should have.
     """
 
     weights: np.ndarray
     n_trimmed: int
-    n_rounds: int
     is_converged: bool
     gap: float
 
@@ -94,20 +92,21 @@ def rake(margins: Sequence[RakingMargin], *, most: float = MOST_WEIGHT) -> Raked
         n = np.bincount(margin.group, minlength=len(margin.shares))
         if (n == 0).any() or not (margin.shares > 0).all():
             raise ValueError(f"question {number} has a group without raters or without a share; leave the group out")
-    weights, is_converged, n_rounds = np.ones(len(margins[0].group)), False, 0
-    while not is_converged and n_rounds < MOST_ROUNDS:
+    weights, is_converged = np.ones(len(margins[0].group)), False
+    for _round in range(MOST_ROUNDS):
         before = weights
         for margin in margins:
             totals = np.bincount(margin.group, weights, len(margin.shares))
             weights = weights * (margin.shares * weights.sum() / totals)[margin.group]
         weights = np.minimum(weights / weights.mean(), most)
-        n_rounds += 1
         is_converged = bool(np.abs(weights - before).max() <= TOLERANCE)
+        if is_converged:
+            break
     gaps = [np.bincount(margin.group, weights) / weights.sum() - margin.shares for margin in margins]
     n_trimmed, gap = int((weights >= most * (1 - 1e-9)).sum()), float(max(np.abs(gap).max() for gap in gaps))
     # Contradictory shares give the same weights after every round, although only the last question has its shares.
     is_converged = is_converged and (n_trimmed > 0 or gap < LARGEST_GAP)
-    return RakedWeights(weights, n_trimmed, n_rounds, is_converged, gap)
+    return RakedWeights(weights, n_trimmed, is_converged, gap)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ import numpy as np
 from evaluation.data.items import JudgedItem
 from evaluation.number_format import share
 from evaluation.published.correlations import published_accuracies
-from evaluation.stats.comparisons import Welch, welch
+from tests.evaluation.stats.means_by_hand import Welch, welch
 
 LabelRule = Literal["mean_threshold", "majority"]
 CLASSES = ("contradiction", "neutral", "entailment")

@@ -24,7 +24,7 @@ from evaluation.metrics.registry import metric_get
 from evaluation.number_format import share, span
 from evaluation.training.config import config_values
 from evaluation.training.rade_data import RatedPair, rated_pairs_read
-from evaluation.training.rade_folds import SEEDS, FoldsMeasured, folds_measured
+from tests.validation.rated_folds import SEEDS, FoldsMeasured, folds_measured
 from tests.validation.replies import RADE_SETS, SHARED
 from tests.validation.validate import ROOT, Confab
 

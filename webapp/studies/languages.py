@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from functools import cache
 
 from webapp.studies.conditions import TEXT_NAMES, Conditions, Level
-from webapp.studies.models import Participant, Study, StudyVersion
+from webapp.studies.models import Participant, StudyVersion
 from webapp.studies.participant_texts import TEXTS, each_text, texts_in, texts_said
 from webapp.studies.questions import Question
 from webapp.studies.ready_made import QUESTION_SETS
@@ -125,17 +125,6 @@ def question_told(question: Question, version: StudyVersion) -> Question:
     translated = question.model_copy(update={**texts, "labels": labels})
     translated._options_shown = {option: _translated(option, translations) for option in question.options}
     return translated
-
-
-def languages_read(study: Study) -> set[str]:
-    """Return the languages in which participants read the study.
-
-    Without participants, its own language.
-    """
-    default_language, people = study.values.texts.language, study.participants.filter(consented_at__isnull=False)
-    return {code or default_language for code in people.order_by().values_list("language", flat=True).distinct()} or {
-        default_language
-    }
 
 
 def language_store(*, participant: Participant, language: str) -> None:

@@ -1,5 +1,8 @@
 """Intervals of means by matrices of all ratings and by roots of polynomials: another way to the same numbers."""
 
+import warnings
+from dataclasses import dataclass
+
 import numpy as np
 from scipy import stats
 
@@ -51,3 +54,26 @@ def ends(mean: float, spread: MeanSpread, level: float, scale: tuple[float, floa
     ratio = t2 * spread.variance / ((mean - low) * (high - mean))
     polynomial = [1 + ratio, -2 * mean - ratio * (low + high), mean**2 + ratio * low * high]
     return sorted(np.roots(polynomial).real.tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Welch:
+    """Interval of mean(x) − mean(y), and the p-value of no difference."""
+
+    low: float
+    high: float
+    p: float
+
+
+def welch(x: np.ndarray, y: np.ndarray, level: float) -> Welch:
+    """Compare two samples of at least two values, one of which varies.
+
+    Args:
+        level: confidence level of the interval, e.g. 0.90.
+    """
+    with warnings.catch_warnings():
+        # SciPy warns about precision loss if one sample is constant, but its variance of 0 is exact.
+        warnings.filterwarnings("ignore", "Precision loss", RuntimeWarning)
+        test = stats.ttest_ind(x, y, equal_var=False)
+        ends = test.confidence_interval(level)
+    return Welch(float(ends.low), float(ends.high), float(test.pvalue))

@@ -8,9 +8,10 @@ import pytest
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from evaluation.stats.comparisons import false_discovery_rates, holm, pairwise, welch
+from evaluation.stats.comparisons import false_discovery_rates, holm, pairwise
 from evaluation.stats.trajectories import LEAST_P, course, difference_of_means, extremes
 from evaluation.stats.zscores import rater_codes, rater_zscores
+from tests.evaluation.stats.means_by_hand import welch
 from tests.reference.ratings import JI_RATINGS, JI_Z_SCORES
 
 rng = np.random.default_rng(0)

@@ -17,9 +17,9 @@ from evaluation.training.contract import Splits
 from evaluation.training.loop import restored, train
 from evaluation.training.metrics.encoder_mlp import EncoderMlpTraining
 from evaluation.training.metrics.rade import RadeTraining
-from evaluation.training.rade_folds import folds_measured
 from evaluation.training.sweeps import MetricTrainee
 from tests.tiny_models import TEXT, save_classifier, save_model
+from tests.validation.rated_folds import folds_measured
 
 CONFIGS = Path(training.__file__).parent / "configs"
 NO_DIALOGUES = Splits((), (), (), "")

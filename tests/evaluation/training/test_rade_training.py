@@ -30,8 +30,8 @@ from evaluation.training.rade_data import (
     rated_pairs_of,
     rated_pairs_read,
 )
-from evaluation.training.rade_folds import folds_measured
 from tests.tiny_models import save_model
+from tests.validation.rated_folds import folds_measured
 
 NO_DIALOGUES = Splits((), (), (), "")
 

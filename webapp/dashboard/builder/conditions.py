@@ -40,10 +40,46 @@ def free_key(words: str, existing_keys: Iterable[str]) -> str:
     return next(key for n in range(1, 100) if (key := f"{base}_{n}" if n > 1 else base).lower() not in lowered_keys)
 
 
-class LevelCard(Card):
-    """Level of a factor."""
+class KeyedCard(Card):
+    """Card of an entry with a name and a key for exports."""
 
     title_field = "label"
+
+    @property
+    def title_now(self) -> str:
+        """Title of the folded card: its name, else its key."""
+        return str(self["label"].value() or self["key"].value() or "") or super().title_now
+
+
+class KeyedCardsForm(CardsForm):
+    """Settings with lists of entries that have keys.
+
+    Attributes:
+        examples: name of the example entries: two for a new list, then one for a further entry.
+    """
+
+    examples: str
+
+    def example_fields(self) -> list[Fields]:
+        """Return the fields of example entries, to be overwritten."""
+        return cast(list[Fields], READY_MADE["entries"][self.examples])
+
+    def added(self, drafts: Drafts, verb: str, name: str, target: str) -> list[Fields]:
+        examples = self.example_fields()
+        return {"set": examples[:2], "add": examples[2:]}.get(verb, [])
+
+    def entries(self, name: str) -> tuple[Any, ...]:
+        """Return the entries of a list, each with its key."""
+        entries: list[Any] = []
+        written = [key for card in self.cards[name] if (key := card.cleaned_data["key"])]
+        for card in self.cards[name]:
+            key = card.cleaned_data["key"] or free_key(card.entry.label, [*written, *(entry.key for entry in entries)])
+            entries.append(card.entry.model_copy(update={"key": key}))
+        return tuple(entries)
+
+
+class LevelCard(KeyedCard):
+    """Level of a factor."""
 
     def __init__(
         self, data: Mapping[str, Any] | None = None, *, prefix: str, initial: Any, bots: Sequence[str]
@@ -79,17 +115,14 @@ class LevelCard(Card):
         """True if one of the folded fields has a text or an error."""
         return any((field.value() and field.name != "key") or field.errors for field in self.more_fields)
 
-    @property
-    def title_now(self) -> str:
-        """Title of the folded card: its name, else its key."""
-        return str(self["label"].value() or self["key"].value() or "") or super().title_now
-
     def plain(self, field_values: Mapping[str, Any]) -> dict[str, Any]:
         return {**field_values, "key": field_values["key"] or "level"}
 
 
-class ConditionsForm(CardsForm):
+class ConditionsForm(KeyedCardsForm):
     """Factors with their levels, and the conversations wanted per cell."""
+
+    examples = "levels"
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, stored: Conditions, bots: Sequence[str]) -> None:
         self.bots, self.stored = bots, stored
@@ -133,23 +166,12 @@ class ConditionsForm(CardsForm):
         ]
 
     def _new_card(self, name: str) -> list[LevelCard]:
-        return [LevelCard(prefix=f"{name}-NEWCARD", initial=example, bots=self.bots) for example in _examples()]
+        examples = self.example_fields()
+        return [LevelCard(prefix=f"{name}-NEWCARD", initial=example, bots=self.bots) for example in examples]
 
     def card(self, name: str, token: str, *, entry: Level | None = None, data: QueryDict | None = None) -> LevelCard:
         initial = {field: getattr(entry, field) for field in Level.model_fields} if entry else {}
         return LevelCard(data, prefix=f"{name}-{token}", initial=initial, bots=self.bots)
-
-    def added(self, drafts: Drafts, verb: str, name: str, target: str) -> list[Fields]:
-        return {"set": _examples()[:2], "add": _examples()[2:]}.get(verb, [])
-
-    def entries(self, name: str) -> tuple[Level, ...]:
-        """Return the levels of a factor, each with its key."""
-        levels: list[Level] = []
-        written = [card.cleaned_data["key"] for card in self.cards[name] if card.cleaned_data["key"]]
-        for card in self.cards[name]:
-            key = card.cleaned_data["key"] or free_key(card.entry.label, [*written, *(level.key for level in levels)])
-            levels.append(card.entry.model_copy(update={"key": key}))
-        return tuple(levels)
 
     def full_clean(self) -> None:
         super().full_clean()
@@ -190,14 +212,6 @@ class ConditionsForm(CardsForm):
         card_field = name if name in card.fields else card.title_field
         card.add_error(card_field, sentence)
         self.errors[card.add_prefix(card_field)] = card.errors[card_field]
-
-
-def _examples() -> list[Fields]:
-    """Return the fields of example levels, to be overwritten.
-
-    There are two for a new factor, and one for a further level.
-    """
-    return cast(list[Fields], READY_MADE["entries"]["levels"])
 
 
 class ConditionsStep(BuildStep):

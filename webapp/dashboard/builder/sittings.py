@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from django import forms
 from django.http import HttpRequest, QueryDict
 
 from webapp.core.language import plural
 from webapp.dashboard.builder.base import BuildStep, Plan, StepState
-from webapp.dashboard.builder.cards import MOVING_WORDS, Card, CardsForm, Drafts, Fields, deleted_just_now
-from webapp.dashboard.builder.conditions import free_key
+from webapp.dashboard.builder.cards import MOVING_WORDS, Card, CardsForm, deleted_just_now
+from webapp.dashboard.builder.conditions import KeyedCard, KeyedCardsForm
 from webapp.dashboard.builder.forms import SettingsForm, field_made, section_fields
-from webapp.studies.ready_made import READY_MADE
 from webapp.studies.sittings import Gap, Sitting, Sittings
 
 _PATH = re.compile(r"parts\[(\d+)\](?:\.(\w+))?")
 
 
-class SittingCard(Card):
+class SittingCard(KeyedCard):
     """Part of a study."""
 
-    title_field = "label"
     instead_of = {"after_days.least": "least", "after_days.most": "most", "after_days": "most"}
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, prefix: str, initial: Any) -> None:
@@ -38,19 +36,16 @@ class SittingCard(Card):
             self.fields[name] = field
         self.fields["key"].label = "Name in exports"
 
-    @property
-    def title_now(self) -> str:
-        """Title of the folded card: its name, else its key."""
-        return str(self["label"].value() or self["key"].value() or "") or super().title_now
-
     def plain(self, field_values: Mapping[str, Any]) -> dict[str, Any]:
         gap = {name: field_values[name] for name in Gap.model_fields if field_values[name] is not None}
         plain_sitting = {name: field_values[name] for name in ("label", "pay")}
         return {**plain_sitting, "key": field_values["key"] or "part", "after_days": gap or None}
 
 
-class SittingsForm(CardsForm):
+class SittingsForm(KeyedCardsForm):
     """Parts of a study, and what is kept between them."""
+
+    examples = "parts"
 
     def __init__(self, data: Mapping[str, Any] | None = None, *, stored: Sittings) -> None:
         fields = section_fields("sittings", ("parts",))
@@ -69,23 +64,11 @@ class SittingsForm(CardsForm):
     @property
     def new_cards(self) -> list[SittingCard]:
         """Cards of added parts: two at first, then one more."""
-        return [SittingCard(prefix="parts-NEWCARD", initial=example) for example in _examples()]
+        return [SittingCard(prefix="parts-NEWCARD", initial=example) for example in self.example_fields()]
 
     def card(self, name: str, token: str, *, entry: Sitting | None = None, data: QueryDict | None = None) -> Card:
         initial = {**dict(entry), **dict(entry.after_days or {})} if entry else {}
         return SittingCard(data, prefix=f"{name}-{token}", initial=initial)
-
-    def added(self, drafts: Drafts, verb: str, name: str, target: str) -> list[Fields]:
-        return {"set": _examples()[:2], "add": _examples()[2:]}.get(verb, [])
-
-    def entries(self, name: str) -> tuple[Sitting, ...]:
-        """Return the parts, each with its key."""
-        parts: list[Sitting] = []
-        written = [key for card in self.cards[name] if (key := card.cleaned_data["key"])]
-        for card in self.cards[name]:
-            key = card.cleaned_data["key"] or free_key(card.entry.label, [*written, *(part.key for part in parts)])
-            parts.append(card.entry.model_copy(update={"key": key}))
-        return tuple(parts)
 
     def tell(self, field: str, sentence: str) -> None:
         """Show a part's error next to the field of its path."""
@@ -97,14 +80,6 @@ class SittingsForm(CardsForm):
         card_field = card.instead_of.get(match[2] or "", match[2] or card.title_field)
         card.add_error(card_field, sentence)
         self.errors[card.add_prefix(card_field)] = card.errors[card_field]
-
-
-def _examples() -> list[Fields]:
-    """Return the fields of example parts, to be overwritten.
-
-    Two at first, then one more.
-    """
-    return cast(list[Fields], READY_MADE["entries"]["parts"])
 
 
 class SittingsStep(BuildStep):

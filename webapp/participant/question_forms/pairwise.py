@@ -203,46 +203,58 @@ class EndShown:
         return bool(self.errors and self.answer)
 
 
-class BestWorstForm(forms.Form):
-    """Form with fields `best` and `worst`, each the letter of a reply."""
+class ChosenRepliesForm(forms.Form):
+    """Form whose fields are letters of the replies on the page.
+
+    Attributes:
+        choices: names of the fields.
+    """
 
     comment = ""
+    choices: tuple[str, ...]
 
     def __init__(self, context: FormContext, data: Mapping[str, Any] | None = None) -> None:
         [slot] = context.judgement.slots
-        assert slot.item is not None, "the best and the worst reply are of an item"
-        self.numbers = replies_shown(slot, slot.item)
-        self.sides = [chr(ord(_A) + place) for place in range(len(self.numbers))]
+        assert slot.item is not None, "replies of an item are chosen"
+        numbers = replies_shown(slot, slot.item)
+        self.number_of = {chr(ord(_A) + place): number for place, number in enumerate(numbers)}
         rating = context.judgement.rating
         if data is None and rating is not None:
-            data = {name: self.to_page_value(rating.answers[name]) for name in (BEST, WORST)}
+            side_of = {number: side for side, number in self.number_of.items()}
+            data = {name: side_of.get(int(rating.answers[name]), "") for name in self.choices}
         super().__init__(data)
         self.title = next((question.title for question in context.questions), "")
-        for name in (BEST, WORST):
+        for name in self.choices:
             self.fields[name] = forms.CharField(required=False)
+
+    @property
+    def answers(self) -> dict[str, float]:
+        """Numbers of the chosen replies in their item."""
+        letters = {name: self.cleaned_data.get(name, "") for name in self.choices}
+        return {name: self.number_of[side] for name, side in letters.items() if side in self.number_of}
+
+    def refuse(self, errors: Mapping[str, str]) -> None:
+        """Show the rating service's error messages next to their questions, each once."""
+        for name, message in errors.items():
+            if name not in self.errors:
+                self.add_error(name if name in self.fields else None, message)
+
+
+class BestWorstForm(ChosenRepliesForm):
+    """Form with fields `best` and `worst`, each the letter of a reply."""
+
+    choices = (BEST, WORST)
 
     def clean(self) -> None:
         """Add errors of missing or equal choices."""
         self.refuse(validate_ends(self.answers))
 
-    def to_page_value(self, number: float) -> str:
-        """Return the letter of a reply by its number in the item."""
-        return self.sides[self.numbers.index(int(number))] if number in self.numbers else ""
-
     @property
     def answers(self) -> dict[str, float]:
         """Numbers of the chosen replies in their item, and of the others."""
-        number_of = dict(zip(self.sides, self.numbers, strict=True))
-        sent = {name: self.cleaned_data.get(name, "") for name in (BEST, WORST)}
-        chosen = {name: number_of[side] for name, side in sent.items() if side in number_of}
-        between = sorted(set(self.numbers) - set(chosen.values()))
+        chosen = super().answers
+        between = sorted(set(self.number_of.values()) - set(chosen.values()))
         return {**chosen, **dict(zip(BETWEEN, between, strict=False))}
-
-    def refuse(self, errors: Mapping[str, str]) -> None:
-        """Show the rating service's error messages next to their questions."""
-        for name, message in errors.items():
-            if name not in self.errors:
-                self.add_error(name if name in self.fields else None, message)
 
     def questions(self) -> list[EndShown]:
         """Return both choices as shown on the page."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import statistics
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,18 +38,7 @@ class MissedCheck:
     reasons: Mapping[str, Any] = {"none": gettext_lazy("No participant has seen an attention check yet.")}
 
     def find(self, work: StudyWork) -> FlagFindings:
-        known = {task.pk for task in work.done}
-        tasks = Task.objects.filter(participant__study=work.study)
-        checks = {
-            task: [check.passed for check in task_checks if CHECK_KINDS[check.kind].limit == "attention"]
-            for task, task_checks in checks_by_task(tasks).items()
-            if task in known
-        }
-        met = {task: len(passed) for task, passed in checks.items() if passed}
-        missed = {task: passed.count(False) for task, passed in checks.items()}
-        if not met:
-            return FlagFindings(why_none="none")
-        return FlagFindings({task: {"missed": n, "met": met[task]} for task, n in missed.items() if n}, len(met))
+        return _find_missed(work, "attention", lambda missed, met: missed > 0)
 
     def explain(self, figures: Figures, about: Figures) -> str:
         return _("{missed} of {met} attention checks were missed.").format(**figures)
@@ -69,24 +58,22 @@ class MissedGold:
     reasons: Mapping[str, Any] = {"none": gettext_lazy("No participant has rated an item with a known answer yet.")}
 
     def find(self, work: StudyWork) -> FlagFindings:
-        known = {task.pk for task in work.done}
-        tasks = Task.objects.filter(participant__study=work.study)
-        passed = {
-            task: [check.passed for check in task_checks if CHECK_KINDS[check.kind].limit == "gold"]
-            for task, task_checks in checks_by_task(tasks).items()
-            if task in known
-        }
-        met = {task: outcomes for task, outcomes in passed.items() if outcomes}
-        if not met:
-            return FlagFindings(why_none="none")
-        missed = {task: outcomes.count(False) for task, outcomes in met.items()}
-        return FlagFindings(
-            {task: {"missed": n, "met": len(met[task])} for task, n in missed.items() if 2 * n >= len(met[task])},
-            len(met),
-        )
+        return _find_missed(work, "gold", lambda missed, met: 2 * missed >= met)
 
     def explain(self, figures: Figures, about: Figures) -> str:
         return _("{missed} of {met} items with a known answer were answered differently.").format(**figures)
+
+
+def _find_missed(work: StudyWork, limit: str, is_flagged: Callable[[int, int], bool]) -> FlagFindings:
+    """Count missed checks of the kinds with this limit in every task that had some."""
+    known = {task.pk for task in work.done}
+    counts: dict[int, Figures] = {}
+    for task, checks in checks_by_task(Task.objects.filter(participant__study=work.study)).items():
+        passed = [check.passed for check in checks if CHECK_KINDS[check.kind].limit == limit]
+        if task in known and passed:
+            counts[task] = {"missed": passed.count(False), "met": len(passed)}
+    flagged = {task: count for task, count in counts.items() if is_flagged(count["missed"], count["met"])}
+    return FlagFindings(flagged, len(counts), "" if counts else "none")
 
 
 APART = 0.25
