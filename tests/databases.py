@@ -59,7 +59,7 @@ def migrated_file() -> Path:
             for earlier in kept.parent.glob("*.sqlite3"):
                 earlier.unlink()
             with tempfile.TemporaryDirectory(dir=kept.parent) as folder:
-                migrate({"DATABASE_URL": "", "CONFAB_DATA_DIR": folder})
+                _migrate({"DATABASE_URL": "", "CONFAB_DATA_DIR": folder})
                 os.replace(Path(folder) / "confab.sqlite3", kept)
         if not mine.exists():
             shutil.copy(kept, mine)
@@ -92,7 +92,7 @@ def migrated_template(base: str) -> str:
         if not (folder / "template").exists():
             _postgres(base, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
             _postgres(base, f"CREATE DATABASE {name}")
-            migrate({"DATABASE_URL": f"{base}/{name}", "CONFAB_DATA_DIR": str(folder)})
+            _migrate({"DATABASE_URL": f"{base}/{name}", "CONFAB_DATA_DIR": str(folder)})
             (folder / "template").touch()
     return name
 
@@ -190,7 +190,7 @@ def _server_of(url: str) -> str:
     return url.rpartition("/")[0]
 
 
-def migrate(env: dict[str, str]) -> None:
+def _migrate(env: dict[str, str]) -> None:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("CONFAB_")}
     settings = {"DJANGO_SETTINGS_MODULE": "webapp.settings.embedded", "PYTHONPATH": str(ROOT)}
     subprocess.run(

@@ -6,6 +6,7 @@ tables may change afterwards: `load` puts them into tables of that time, and the
 
 import gzip
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -76,12 +77,21 @@ def migrated_back(*targets: tuple[str, str]) -> Iterator[Apps]:
     """
     executor = MigrationExecutor(connection)
     emit_pre_migrate_signal(0, False, "default", plan=executor.migration_plan([*targets]))
-    with garbage_collected_seldom():
+    with garbage_collected_seldom(), unchanged_columns_kept():
         executor.migrate([*targets])
     try:
         yield executor.loader.project_state([*targets]).apps
     finally:
         call_command("migrate", verbosity=0, no_backup=True)
+
+
+def describe_schema() -> dict[str, list[str]]:
+    """Return the sorted words that define each table, index and trigger of SQLite; empty on PostgreSQL."""
+    if connection.vendor != "sqlite":
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT type, name, sql FROM sqlite_master WHERE sql IS NOT NULL")
+        return {f"{kind} {name}": sorted(re.findall(r"[\w'.-]+|[<>=!]+", sql)) for kind, name, sql in cursor.fetchall()}
 
 
 def _made(model: type[Model], row: dict[str, Any]) -> Model:

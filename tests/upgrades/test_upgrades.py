@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.upgrades.conftest import RELEASES, told_by
+from tests.upgrades.database import describe_schema
 
 # The code that Prolific's people were shown, where there was one of ours that nobody saw.
 SAYS_MORE = {"collects.chat_ratings.csv": ("MTurk Code",)}
@@ -27,6 +28,7 @@ def columns_of(rows: list[list[Any]], names: list[Any]) -> list[list[Any]]:
     return [[row[place] for place in places] for row in rows]
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize("kept", RELEASES, ids=lambda path: path.name)
 def test_an_upgrade_loses_nothing_and_work_under_way_goes_on(
     kept: Path, tmp_path: Path, empty_database: dict[str, str]
@@ -68,3 +70,6 @@ def test_an_upgrade_loses_nothing_and_work_under_way_goes_on(
     assert work["results"] == names["results"]
     assert ended[f"hybrid {names['hybrid']}"][0] == "done"
     assert {state for state, *_ in ended.values()} == {"done", "cancelled"}, ended
+
+    # A new database gets its tables from the models, not from the migrations.
+    assert upgraded["schema"] == describe_schema()

@@ -17,19 +17,20 @@ def main(kept: Path, tables: Path) -> dict[str, Any]:
     """Upgrade, finish the work that was under way, and go on collecting.
 
     Returns:
-        The facts after the upgrade, how the work ended, and what went on.
+        The facts and the schema after the upgrade, how the work ended, and what went on.
     """
     from django.core.management import call_command
 
-    from tests.upgrades.database import load
+    from tests.upgrades.database import describe_schema, load
     from tests.upgrades.facts import facts, tables_write
     from tests.upgrades.half_done import finish, interrupted
 
     names = interrupted(load(kept))
     call_command("migrate", verbosity=0)
+    schema = describe_schema()
     work = finish(names)
     tables_write(tables)
-    return {"facts": facts(), "work": work, "projects": _projects(), "goes_on": _goes_on()}
+    return {"facts": facts(), "work": work, "projects": _projects(), "goes_on": _goes_on(), "schema": schema}
 
 
 def _projects() -> dict[str, Any]:
