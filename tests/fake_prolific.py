@@ -123,8 +123,8 @@ def _handler(fake: FakeProlific) -> type[BaseHTTPRequestHandler]:
                 return None
             return self._send(*answer)
 
-        def _send(self, status: int, found: Any) -> None:
-            content = json.dumps(found).encode()
+        def _send(self, status: int, result: Any) -> None:
+            content = json.dumps(result).encode()
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Retry-After", "0")

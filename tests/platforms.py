@@ -52,7 +52,7 @@ class FakeProlific:
         if not address.startswith(f"{self.HOST}/submissions/complete?"):
             return 404, "Not found."
         submissions = [submission for submission in self.submissions.values() if submission.person == person]
-        active = [one for one in submissions if one.status == "ACTIVE"]
+        active = [submission for submission in submissions if submission.status == "ACTIVE"]
         if not active:
             return 200, "You have no active submission."
         active[-1].code = code

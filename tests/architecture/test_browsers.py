@@ -185,13 +185,13 @@ def test_classic_scripts_are_in_plain_old_syntax() -> None:
 
 def test_the_consent_page_loads_every_script_that_a_chat_needs() -> None:
     def reached(path: Path) -> set[Path]:
-        found, left = set[Path](), [path]
+        result, left = set[Path](), [path]
         while left:
             path = left.pop()
-            new = {module(path, name) for name in imports(path)} - found
-            found |= new
+            new = {module(path, name) for name in imports(path)} - result
+            result |= new
             left += new
-        return found
+        return result
 
     optional = {(SCRIPTS / name).resolve() for name in ("report.js", "images.js", "condition.js")}
     for page, parts in (("chat.js", "parts.js"), ("arena.js", "parts_arena.js")):

@@ -11,11 +11,11 @@ import pytest
 from tests.architecture.source import Module, modules, parse
 
 
-def circles(found: Collection[Module]) -> Iterator[list[str]]:
+def circles(result: Collection[Module]) -> Iterator[list[str]]:
     """Yield the names of modules that import one another, those imported for types alone included."""
-    names = {module.name for module in found}
+    names = {module.name for module in result}
     graph = networkx.DiGraph()
-    for module in found:
+    for module in result:
         for imported in module.imports:
             target = imported.name
             while target and target not in names:  # `a.b.c` may be a name in module `a.b`

@@ -202,13 +202,13 @@ def processor_s(process: psutil.Process) -> float:
 
 def servers_s(word: str) -> float:
     """Return the processor time of all living processes of this machine with such a name."""
-    found = 0.0
+    result = 0.0
     for process in psutil.process_iter(["name"]):
         with suppress(psutil.Error):
             if word in (process.info["name"] or ""):
                 times = process.cpu_times()
-                found += times.user + times.system + times.children_user + times.children_system
-    return found
+                result += times.user + times.system + times.children_user + times.children_system
+    return result
 
 
 def rows_wrong(crowd: Crowd, n_people: int) -> list[str]:

@@ -294,12 +294,12 @@ def plainly(study: Any) -> dict[str, float]:
         .annotate(mean=Avg(Cast(KT("answers__quality"), FloatField())))
         .values("mean")
     )
-    asked = {
+    params = {
         "tomatoes": lambda: rows.filter(Exists(turns)).count(),
         "sort:quality": lambda: list(rows.annotate(at=Subquery(means)).order_by("at", "pk")[:50]),
     }
     results = {}
-    for line, ask in asked.items():
+    for line, ask in params.items():
         started = time.perf_counter()
         ask()
         results[line] = (time.perf_counter() - started) * 1000

@@ -166,9 +166,9 @@ def say(text: str) -> None:
     print(text, flush=True)
 
 
-def report(ledger: Ledger, found: Comparison, n_selfplay: int, tracebacks: int, took_s: float) -> None:
+def report(ledger: Ledger, result: Comparison, n_selfplay: int, tracebacks: int, took_s: float) -> None:
     """Print the table, and each thing that went wrong."""
-    waiting = [*ledger.gave_up, *(f"{c}: its reply is due still" for c in found.waiting)]
+    waiting = [*ledger.gave_up, *(f"{c}: its reply is due still" for c in result.waiting)]
     n_wanted = 2 * SELFPLAY_CONVERSATIONS
     if n_selfplay < n_wanted:
         waiting.append(f"{n_wanted - n_selfplay} conversations of self-play")
@@ -180,8 +180,8 @@ def report(ledger: Ledger, found: Comparison, n_selfplay: int, tracebacks: int, 
         "ratings taken": len(ledger.ratings),
         "acknowledged in all": ledger.n_acknowledged,
         "self-play conversations": f"{n_selfplay} of {n_wanted}",
-        "lost": len(found.lost),
-        "doubled": len(found.doubled),
+        "lost": len(result.lost),
+        "doubled": len(result.doubled),
         "left waiting": len(waiting),
         "answers with 500": sum(n for status, n in ledger.statuses.items() if status == 500),
         "answers with 503": ledger.statuses[503],
@@ -191,7 +191,7 @@ def report(ledger: Ledger, found: Comparison, n_selfplay: int, tracebacks: int, 
     print()
     for name, value in rows.items():
         print(f"{name:26}{value:>12}")
-    for name, those in (("lost", found.lost), ("doubled", found.doubled), ("waiting", waiting)):
+    for name, those in (("lost", result.lost), ("doubled", result.doubled), ("waiting", waiting)):
         for one in those[:20]:
             print(f"{name}: {one}")
 

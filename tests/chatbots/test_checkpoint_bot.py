@@ -195,8 +195,8 @@ def test_a_beam_is_the_search_of_the_models(folders):
     state = model.encode_context(DialogueBatch.from_ids(ids), [ReplySeeds.from_conversation(c) for c in asked])
     settings = BeamSettings(beam=5, max_tokens=30, end=EOS, length_penalty=0.5, min_tokens=1, forbidden=(PAD, SOS, UNK))
     chosen = [
-        pick_hypothesis(found, uniform_numbers(c.reply_seed, 1)[0], rule="length", unknown=UNK)
-        for found, c in zip(beam_search(model, state, settings, start=SOS), asked, strict=True)
+        pick_hypothesis(result, uniform_numbers(c.reply_seed, 1)[0], rule="length", unknown=UNK)
+        for result, c in zip(beam_search(model, state, settings, start=SOS), asked, strict=True)
     ]
     whole = [words.detokenise(vocabulary.tokens(h.tokens)) for h in chosen]
     expected = [text if h.ended else text[: complete_length(text)] for text, h in zip(whole, chosen, strict=True)]
@@ -322,8 +322,8 @@ def test_a_model_that_reads_emotions_and_embeddings_runs_the_encoders(tmp_path):
         expected, _ = ready.model.step(
             torch.tensor([SOS]), ready.model.encode_context(batch, [ReplySeeds.from_conversation(contexts[0])])
         )
-        found, _ = ready.model.step(torch.tensor([SOS, SOS]), ready.encode(contexts))
-    torch.testing.assert_close(found[:1], expected, atol=1e-4, rtol=1e-4)
+        result, _ = ready.model.step(torch.tensor([SOS, SOS]), ready.encode(contexts))
+    torch.testing.assert_close(result[:1], expected, atol=1e-4, rtol=1e-4)
     assert [r.text for r in reply(bot, contexts)] == [reply(bot, [c])[0].text for c in contexts]
 
     other = tiny_checkpoint(tmp_path / "other", "hred", ei={**ei, "D": 3}, ei_pca=pca)

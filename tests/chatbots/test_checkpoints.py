@@ -51,14 +51,14 @@ def written(tmp_path: Path) -> Path:
 def test_a_model_comes_back_as_it_was(tmp_path: Path, name: str) -> None:
     model = tiny(name)
     checkpoint_write(tmp_path / "bot", model.train(), VOCABULARY, GIVEN)
-    found, vocabulary, manifest = checkpoint_load(tmp_path / "bot")
-    assert not found.training
+    result, vocabulary, manifest = checkpoint_load(tmp_path / "bot")
+    assert not result.training
     assert vocabulary == VOCABULARY
     assert (manifest.model, manifest.tokeniser) == (name, "words-1")
     assert (manifest.metrics, manifest.training) == (GIVEN.metrics, GIVEN.training)
-    assert found.config == model.config
-    assert all(p.requires_grad for p in found.parameters())
-    torch.testing.assert_close(first_logits(found), first_logits(model.eval()))
+    assert result.config == model.config
+    assert all(p.requires_grad for p in result.parameters())
+    torch.testing.assert_close(first_logits(result), first_logits(model.eval()))
 
 
 def test_half_precision_halves_the_file_and_moves_little(tmp_path: Path) -> None:
@@ -111,9 +111,9 @@ def test_a_failed_write_leaves_the_old_one(written: Path) -> None:
     ],
 )
 def test_what_cannot_be_written_is_refused(tmp_path: Path, change: dict, reason: str) -> None:
-    given = {"vocabulary": VOCABULARY, "manifest": GIVEN, **change}
+    values = {"vocabulary": VOCABULARY, "manifest": GIVEN, **change}
     with pytest.raises(ValueError, match=reason):
-        checkpoint_write(tmp_path / "bot", tiny("hred"), **given)
+        checkpoint_write(tmp_path / "bot", tiny("hred"), **values)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -75,10 +75,10 @@ def test_weights_and_tokenizer_come_back_and_are_written_once(folder, cache, tmp
     ids = tf.AutoTokenizer.from_pretrained(folder)(text, add_special_tokens=False)["input_ids"]
     assert tf.AutoTokenizer.from_pretrained(made)(text)["input_ids"] == ids
     with torch.no_grad():
-        expected, found = (
+        expected, result = (
             tf.AutoModelForCausalLM.from_pretrained(place)(torch.tensor([ids])).logits for place in (folder, made)
         )
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(result, expected, atol=1e-5, rtol=1e-5)
     before = (made / "config.json").stat().st_mtime_ns
     assert gguf_files.gguf_folder(file) == made
     assert (made / "config.json").stat().st_mtime_ns == before

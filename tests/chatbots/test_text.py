@@ -88,9 +88,9 @@ class Model(InputModel):
 @pytest.mark.parametrize("field", ["number", "text", "several", "named", "named.one", "several[0]"])
 def test_mistakes_of_any_value_are_told(name: str, field: str) -> None:
     value = VALUES[name]
-    given = {"named.one": {"named": {"one": value}}, "several[0]": {"several": [value]}}
+    values = {"named.one": {"named": {"one": value}}, "several[0]": {"several": [value]}}
     with pytest.raises(ValuesError) as raised:
-        values_read(Model, {**given.get(field, {field: value}), "another": value})
+        values_read(Model, {**values.get(field, {field: value}), "another": value})
     assert len(str(raised.value)) < 600
 
 

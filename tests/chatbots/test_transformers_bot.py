@@ -122,21 +122,21 @@ def test_rows_that_join_and_leave_have_the_logits_of_a_full_pass(folder_of, arch
     model_of(bot).to(getattr(torch, dtype))
     lm: LanguageModel = bot._loaded.language_model
     prompts = [prompt_of(bot, context) for context in contexts(4)]
-    given: list[list[int]] = [[], [], [], []]
+    values: list[list[int]] = [[], [], [], []]
 
     def full(i: int) -> torch.Tensor:
         if lm.has_encoder:
-            decoder = torch.tensor([[lm.start_token, *given[i]]])
+            decoder = torch.tensor([[lm.start_token, *values[i]]])
             out = lm.model(input_ids=torch.tensor([prompts[i]]), decoder_input_ids=decoder)
         else:
-            out = lm.model(input_ids=torch.tensor([prompts[i] + given[i]]))
+            out = lm.model(input_ids=torch.tensor([prompts[i] + values[i]]))
         return out.logits[0, -1]
 
     def step(rows, members: list[int], n: int):
         for k in range(n):
             tokens = [20 + 3 * i + k for i in members]
             for i, token in zip(members, tokens, strict=True):
-                given[i].append(token)
+                values[i].append(token)
             logits = lm.step(rows, tokens)
         return logits
 
@@ -159,7 +159,7 @@ def test_rows_that_join_and_leave_have_the_logits_of_a_full_pass(folder_of, arch
         close(step(rows, [2, 3, 0], 80), [2, 3, 0])  # beyond the first spare columns
         rows = lm.keep(rows, [2])
         close(step(rows, [0], 1), [0])
-        assert rows.mask.shape[1] == len(given[0]) + (1 if lm.has_encoder else len(prompts[0]))
+        assert rows.mask.shape[1] == len(values[0]) + (1 if lm.has_encoder else len(prompts[0]))
 
 
 @pytest.mark.parametrize("architecture", ["gpt2", "bart"])

@@ -173,11 +173,11 @@ def test_a_broken_entry_disables_itself_only(file: Path, clean_registry: None) -
     assert [(broken.number, broken.id, broken.kind) for broken in configured_bots.broken] == [
         (2, "x", "retrival"), (3, "", ""), (4, "eliza", "retrieval"), (5, "one", "retrieval"),
     ]  # fmt: skip
-    told = [str(broken) for broken in configured_bots.broken]
-    assert told[0].startswith(f"{file}, entry 2 (x): kind is 'retrival'; did you mean retrieval?")
-    assert "it is 'just words'; it must be a mapping" in told[1]
-    assert "'eliza' is a built-in bot" in told[2]
-    assert "a second bot with the id 'one'" in told[3]
+    texts = [str(broken) for broken in configured_bots.broken]
+    assert texts[0].startswith(f"{file}, entry 2 (x): kind is 'retrival'; did you mean retrieval?")
+    assert "it is 'just words'; it must be a mapping" in texts[1]
+    assert "'eliza' is a built-in bot" in texts[2]
+    assert "a second bot with the id 'one'" in texts[3]
     file.write_text("- {id: one, kind: retrieval}\n- {id: x, kind: retrieval}")
     assert configured_bots.extend(file) == ["x"]
     assert configured_bots.broken == []
@@ -283,6 +283,6 @@ def test_mistakes_of_the_catalogue_are_told_at_once(tmp_path: Path, monkeypatch:
             remote_models.remote_list()
     finally:
         remote_models.remote_list.cache_clear()
-    said = str(caught.value)
+    text = str(caught.value)
     for part in ("[0].id is 'A b'", "did you mean licence?", "[0].parameters is missing"):
-        assert part in said
+        assert part in text

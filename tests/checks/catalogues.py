@@ -142,9 +142,9 @@ def compiled(locale: str) -> Catalog:
         return read_mo(file)
 
 
-def missing(found: Catalog) -> list[str]:
+def missing(result: Catalog) -> list[str]:
     """Return the strings without a translation, or without one of its plural forms."""
-    return [str(message.id) for message in found if message.id and not all(_texts(message.string))]
+    return [str(message.id) for message in result if message.id and not all(_texts(message.string))]
 
 
 def _texts(string: str | tuple[str, ...] | None) -> tuple[str, ...]:
@@ -166,13 +166,13 @@ def update(locale: str) -> Catalog:
     return result
 
 
-def write(locale: str, found: Catalog) -> None:
+def write(locale: str, result: Catalog) -> None:
     """Write a language's .po file, and the .mo file that Django reads."""
     folder_of(locale).mkdir(parents=True, exist_ok=True)
     with (folder_of(locale) / "django.po").open("wb") as file:
-        write_po(file, found, width=100, include_lineno=False, sort_by_file=True)
+        write_po(file, result, width=100, include_lineno=False, sort_by_file=True)
     with (folder_of(locale) / "django.mo").open("wb") as file:
-        write_mo(file, found)
+        write_mo(file, result)
 
 
 def main(shown: list[str]) -> int:

@@ -80,9 +80,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]
     }
 
 
-def check(found: FakeDevice) -> None:
-    assert found.used
-    assert not found.forgotten
+def check(result: FakeDevice) -> None:
+    assert result.used
+    assert not result.forgotten
 
 
 @pytest.mark.parametrize("name", sorted(metrics.names()))

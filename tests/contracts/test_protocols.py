@@ -104,13 +104,13 @@ def test_a_task_names_what_is_looked_at_and_is_complete_when_all_of_it_is_rated(
 @pytest.mark.django_db
 def test_a_new_study_asks_what_the_protocol_begins_with(protocol: StudyProtocol) -> None:
     study = make_study(protocol=protocol.name, state="draft")
-    asked = {row.key: row.scale for row in study.rubric.dimensions.all()}
+    params = {row.key: row.scale for row in study.rubric.dimensions.all()}
     scores = [score.key for score in protocol.scores(study.values)]
-    assert [key for key in asked if key in scores] == list(asked)[: len(scores)] == scores, "they lead"
-    asked = {key: scale for key, scale in asked.items() if key not in scores}
-    assert list(asked) == [question.key for question in protocol.asks or DEFAULT_QUESTIONS]
+    assert [key for key in params if key in scores] == list(params)[: len(scores)] == scores, "they lead"
+    params = {key: scale for key, scale in params.items() if key not in scores}
+    assert list(params) == [question.key for question in protocol.asks or DEFAULT_QUESTIONS]
     if protocol.scale is not None:
-        assert set(asked.values()) == {protocol.scale}
+        assert set(params.values()) == {protocol.scale}
 
 
 def test_steps_in_a_row_with_one_heading_share_a_place() -> None:

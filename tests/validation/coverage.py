@@ -51,12 +51,12 @@ N_RESAMPLES = 500
 RATERS_POWERED = (5, 8, 12, 20, 30, 60)
 
 
-def told(what: str, held: int, n: int, width: float, level: float = LEVEL) -> str:
+def coverage_line(title: str, n_covered: int, n: int, width: float, level: float = LEVEL) -> str:
     """Return one line: how often an interval held the truth, and how wide it was."""
     error = np.sqrt(level * (1 - level) / n)
-    less = held / n < level - 2 * error
+    less = n_covered / n < level - 2 * error
     return (
-        f"{what}, {level:.0%}: held in {held / n:.3f} of {n} studies (Monte-Carlo error {error:.3f}), mean width "
+        f"{title}, {level:.0%}: held in {n_covered / n:.3f} of {n} studies (Monte-Carlo error {error:.3f}), mean width "
         f"{width:.2f}" + (", LESS THAN IT CLAIMS" if less else "")
     )
 
@@ -67,24 +67,24 @@ def differences(n: int) -> list[str]:
     for design in (test_gls.uneven, test_gls.within, test_gls.apart, test_gls.few):
         rng = np.random.default_rng(7)
         pairs = [(i, j) for i in range(4) for j in range(i)]
-        held, width = np.zeros(len(pairs)), 0.0
+        n_covered, width = np.zeros(len(pairs)), 0.0
         for _ in range(n):
             fit = fit_gls(*design(rng))
             for place, (i, j) in enumerate(pairs):
                 gap = fit.gap(i, j)
                 half = distributions.t.ppf(0.5 + LEVEL / 2, gap.df) * gap.error
                 true = test_gls.TRUE[i] - test_gls.TRUE[j]
-                held[place] += abs(gap.difference - true) <= half
+                n_covered[place] += abs(gap.difference - true) <= half
                 width += 2 * half / n / len(pairs)
-        lines.append(told(f"difference, {design.__name__}", round(held.mean()), n, width))
-        lines.append(f"  worst of its {len(pairs)} pairs {held.min() / n:.3f}")
+        lines.append(coverage_line(f"difference, {design.__name__}", round(n_covered.mean()), n, width))
+        lines.append(f"  worst of its {len(pairs)} pairs {n_covered.min() / n:.3f}")
     return lines
 
 
 def means(n: int) -> list[str]:
     """Return how often intervals of a bot's mean held, by design, number of raters and level."""
     lines = [
-        told(f"mean of {k} raters, {design}", round(share * n), n, width, level)
+        coverage_line(f"mean of {k} raters, {design}", round(share * n), n, width, level)
         for level in LEVELS
         for design in simulated_means.DESIGNS
         for k in RATERS
@@ -93,8 +93,8 @@ def means(n: int) -> list[str]:
     for sizes in ((3, 3), (8, 6), (20, 5), (5, 20), (20, 20)):
         for spreads in ((0.5, 0.5), (0.7, 0.1), (0.1, 0.7)):
             share, width = simulated_means.held_crossed(*sizes, spreads, LEVEL, n)
-            what = f"mean of {sizes[0]} raters of the same {sizes[1]} things, which vary by {spreads}"
-            lines.append(told(what, round(share * n), n, width))
+            title = f"mean of {sizes[0]} raters of the same {sizes[1]} things, which vary by {spreads}"
+            lines.append(coverage_line(title, round(share * n), n, width))
     return lines
 
 
@@ -112,7 +112,7 @@ def correlations(n: int) -> list[str]:
             }
             methods = [method for method in METHODS if method != "kendall" or n_bots > 4]
             rng = np.random.default_rng(12)
-            held, width = dict.fromkeys(methods, 0), dict.fromkeys(methods, 0.0)
+            n_covered, width = dict.fromkeys(methods, 0), dict.fromkeys(methods, 0.0)
             for _ in range(n):
                 x, noise = rng.normal(size=(2, n_bots))
                 y = true * x + np.sqrt(1 - true**2) * noise
@@ -120,9 +120,11 @@ def correlations(n: int) -> list[str]:
                     low, high = bot_level.correlation.low, bot_level.correlation.high
                     assert low is not None
                     assert high is not None
-                    held[method] += low <= truth[method] <= high
+                    n_covered[method] += low <= truth[method] <= high
                     width[method] += (high - low) / n
-            lines += [told(f"{m} of r = {true} over {n_bots} bots", held[m], n, width[m], 0.95) for m in methods]
+            lines += [
+                coverage_line(f"{m} of r = {true} over {n_bots} bots", n_covered[m], n, width[m], 0.95) for m in methods
+            ]
     return lines
 
 
@@ -134,11 +136,12 @@ def with_mass_at_zero(n: int) -> list[str]:
             for method in METHODS[:2]:
                 result = simulated_columns.held(design, slope, method, n)
                 contexts, each, zeros, sigma = design
-                what = (
+                title = (
                     f"{method} of {contexts} contexts' {each} replies, {zeros:.0%} zeros, sigma {sigma}, slope {slope}"
                 )
                 refused = f"; {n - result.n} refused, p and interval differ in {result.contrary}"
-                lines.append(told(what, result.held, result.n, result.width, simulated_columns.LEVEL) + refused)
+                line = coverage_line(title, result.held, result.n, result.width, simulated_columns.LEVEL)
+                lines.append(line + refused)
     return lines
 
 
@@ -158,7 +161,7 @@ def over_people(n: int) -> list[str]:
             for method, true in truth.items():
                 rng = np.random.default_rng(3)
                 people = np.repeat(np.arange(n_people), n_each)
-                held, width = 0, 0.0
+                n_covered, width = 0, 0.0
                 for _ in range(n):
                     own, rest = (root @ rng.normal(size=(2, size)) for size in (n_people, len(people)))
                     x, y = np.sqrt(share) * own[:, people] + np.sqrt(1 - share) * rest
@@ -169,10 +172,10 @@ def over_people(n: int) -> list[str]:
                         result = within_groups(x + bots, y - bots, bots, units=people)
                     assert result.low is not None
                     assert result.high is not None
-                    held += result.low <= true <= result.high
+                    n_covered += result.low <= true <= result.high
                     width += (result.high - result.low) / n
-                what = f"{method} of {n_people} people's {n_each} each, {share:g} of the variance theirs"
-                lines.append(told(what, held, n, width, 0.95))
+                title = f"{method} of {n_people} people's {n_each} each, {share:g} of the variance theirs"
+                lines.append(coverage_line(title, n_covered, n, width, 0.95))
     return lines
 
 
@@ -188,19 +191,19 @@ def votes(n: int) -> list[str]:
                 many = np.random.default_rng(0).normal(size=400_000)
                 true = float(expit(centre + spread * many).mean())
                 rng = np.random.default_rng(4)
-                held, width = 0, 0.0
+                n_covered, width = 0, 0.0
                 for _ in range(n):
-                    given = rng.integers(1, most + 1, n_chats)
-                    up = rng.binomial(given, expit(centre + spread * rng.normal(size=n_chats)))
-                    cast = np.repeat(np.tile([1.0, 0.0], n_chats), np.c_[up, given - up].ravel())
-                    chats = np.repeat(np.arange(n_chats), given)
+                    values = rng.integers(1, most + 1, n_chats)
+                    up = rng.binomial(values, expit(centre + spread * rng.normal(size=n_chats)))
+                    cast = np.repeat(np.tile([1.0, 0.0], n_chats), np.c_[up, values - up].ravel())
+                    chats = np.repeat(np.arange(n_chats), values)
                     result = mean_interval(cast, chats, LEVEL, scale=SHARE)
                     assert result.low is not None
                     assert result.high is not None
-                    held += result.low <= true <= result.high
+                    n_covered += result.low <= true <= result.high
                     width += (result.high - result.low) / n
-                what = f"{true:.2f} of votes up, {n_chats} conversations of up to {most}, spread {spread:g}"
-                lines.append(told(what, held, n, width))
+                title = f"{true:.2f} of votes up, {n_chats} conversations of up to {most}, spread {spread:g}"
+                lines.append(coverage_line(title, n_covered, n, width))
     return lines
 
 
@@ -236,13 +239,13 @@ def _agreement(n: int, design: str, drawn: Drawn, kinds: Collection[str], n_rate
         for kind, pairs in ends.items():
             true = truth[kind]
             assert true is not None
-            what = f"{kind} {true:.2f}, {design}, {n_items} items, {n_raters} raters"
+            title = f"{kind} {true:.2f}, {design}, {n_items} items, {n_raters} raters"
             if len(pairs) < n / 10:
-                lines.append(f"{what}: an interval in {len(pairs)} of {n} studies")
+                lines.append(f"{title}: an interval in {len(pairs)} of {n} studies")
                 continue
             low, high = np.array(pairs).T
-            held = int(((low <= true) & (true <= high)).sum())
-            lines.append(told(what, held, len(pairs), float((high - low).mean()), 0.95))
+            n_covered = int(((low <= true) & (true <= high)).sum())
+            lines.append(coverage_line(title, n_covered, len(pairs), float((high - low).mean()), 0.95))
     return lines
 
 
@@ -304,16 +307,16 @@ def medians(n: int) -> list[str]:
                 rng = np.random.default_rng(13)
                 ends = np.array(
                     [
-                        (found.low, found.high)
+                        (result.low, result.high)
                         for _ in range(n)
-                        for found in [pairwise_kappa(_answers(rng, n_items, n_raters, level), n_bootstrap=N_RESAMPLES)]
+                        for result in [pairwise_kappa(_answers(rng, n_items, n_raters, level), n_bootstrap=N_RESAMPLES)]
                     ],
                     dtype=float,
                 )
                 low, high = ends.T
-                held = int(((low <= true) & (true <= high)).sum())
-                what = f"median kappa {true:.2f}, {n_items} items, {n_raters} raters"
-                lines.append(told(what, held, n, float((high - low).mean()), 0.95))
+                n_covered = int(((low <= true) & (true <= high)).sum())
+                title = f"median kappa {true:.2f}, {n_items} items, {n_raters} raters"
+                lines.append(coverage_line(title, n_covered, n, float((high - low).mean()), 0.95))
     return lines
 
 
@@ -325,15 +328,15 @@ def weights(n: int) -> list[str]:
         true = softmax(_chosen(np.random.default_rng(0), 200_000, liked).mean(axis=0))
         for n_people in (3, 5, 8, 12, 20, 50):
             rng = np.random.default_rng(14)
-            held, width = np.zeros(6), 0.0
+            n_covered, width = np.zeros(6), 0.0
             for _ in range(n):
                 options = approval(_chosen(rng, n_people, liked), list("abcdef")).options
-                ends = np.array([(one.weight_low, one.weight_high) for one in options], dtype=float)
-                held += (ends[:, 0] <= true) & (true <= ends[:, 1])
+                ends = np.array([(option.weight_low, option.weight_high) for option in options], dtype=float)
+                n_covered += (ends[:, 0] <= true) & (true <= ends[:, 1])
                 width += float(np.ptp(ends, axis=1).mean()) / n
-            what = f"weight of an option, {n_people} people, liked by {spread:g}"
-            lines.append(told(what, round(held.mean()), n, width, 0.95))
-            lines.append(f"  worst of the six {held.min() / n:.3f}")
+            title = f"weight of an option, {n_people} people, liked by {spread:g}"
+            lines.append(coverage_line(title, round(n_covered.mean()), n, width, 0.95))
+            lines.append(f"  worst of the six {n_covered.min() / n:.3f}")
     return lines
 
 
@@ -352,7 +355,7 @@ def slopes(n: int) -> list[str]:
     lines = []
     for n_bots in (8, 12, 20):
         for n_each in (30, 200):
-            held, of, widths = 0, 0, list[float]()
+            n_covered, n_total, widths = 0, 0, list[float]()
             for predicted, human in simulated.left_out(n, n_bots, n_each):
                 names = [f"b{k}" for k in range(n_bots)]
                 result = prediction_accuracy(
@@ -360,10 +363,10 @@ def slopes(n: int) -> list[str]:
                 )
                 if result.slope_interval is not None:
                     low, high = result.slope_interval
-                    held, of = held + (low <= 1 <= high), of + 1
+                    n_covered, n_total = n_covered + (low <= 1 <= high), n_total + 1
                     widths.append(high - low)
-            what = f"slope, {n_bots} bots of {n_each} ratings, in {of} of {n} studies"
-            lines.append(told(what, held, of, float(np.median(widths)), 0.95))
+            title = f"slope, {n_bots} bots of {n_each} ratings, in {n_total} of {n} studies"
+            lines.append(coverage_line(title, n_covered, n_total, float(np.median(widths)), 0.95))
     return lines
 
 
@@ -373,12 +376,12 @@ def beside_fits(n: int) -> list[str]:
     for n_bots in (6, 8, 12):
         names = [f"b{k}" for k in range(n_bots)]
         rng = np.random.default_rng(21)
-        held, width = dict.fromkeys(_BESIDE, 0), dict.fromkeys(_BESIDE, 0.0)
+        n_covered, width = dict.fromkeys(_BESIDE, 0), dict.fromkeys(_BESIDE, 0.0)
         for _ in range(n):
             for what, (truth, low, high) in _beside_a_fit(rng, names).items():
-                held[what] += low <= truth <= high
+                n_covered[what] += low <= truth <= high
                 width[what] += (min(high, 1e3) - max(low, -1e3)) / n
-        lines += [told(f"{what}, {n_bots} bots", held[what], n, width[what], 0.95) for what in _BESIDE]
+        lines += [coverage_line(f"{what}, {n_bots} bots", n_covered[what], n, width[what], 0.95) for what in _BESIDE]
     return lines
 
 
@@ -466,9 +469,9 @@ def choices(n: int) -> list[str]:
                     ends[name].append((one.low, one.high))
         for name, pairs in ends.items():
             low, high = np.array(pairs).T
-            held = int(((low <= true[name]) & (true[name] <= high)).sum())
-            what = f"choices, {name}: {sizes[0]} raters, {sizes[1]} pairs, {sizes[2]} answers each"
-            lines.append(told(what, held, len(pairs), float((high - low).mean()), 0.95))
+            n_covered = int(((low <= true[name]) & (true[name] <= high)).sum())
+            title = f"choices, {name}: {sizes[0]} raters, {sizes[1]} pairs, {sizes[2]} answers each"
+            lines.append(coverage_line(title, n_covered, len(pairs), float((high - low).mean()), 0.95))
     return lines
 
 
@@ -504,17 +507,17 @@ def preferences(n: int) -> list[str]:
     lines = []
     for n_raters, n_each in ((5, 15), (10, 15), (30, 5)):
         rng = np.random.default_rng(17)
-        right, held, of, width = 0, 0, 0, 0.0
+        right, n_covered, n_total, width = 0, 0, 0, 0.0
         for _ in range(n):
             result = preferences_fixed(*_equal(rng, n_raters, n_each), level=LEVEL)
             right += not any(pair.ordered for pair in result)
             for pair in result:
                 if pair.low is not None and pair.high is not None:
-                    held, of = held + (pair.low <= 0 <= pair.high), of + 1
+                    n_covered, n_total = n_covered + (pair.low <= 0 <= pair.high), n_total + 1
                     width += pair.high - pair.low
-        what = f"{n_raters} raters of {n_each} pairs"
-        lines.append(told(f"nobody preferred among six equal bots, {what}", right, n, 0.0))
-        lines.append(told(f"preference, {what}", round(held / of * n), n, width / of))
+        title = f"{n_raters} raters of {n_each} pairs"
+        lines.append(coverage_line(f"nobody preferred among six equal bots, {title}", right, n, 0.0))
+        lines.append(coverage_line(f"preference, {title}", round(n_covered / n_total * n), n, width / n_total))
     return lines
 
 
@@ -537,15 +540,15 @@ def strengths(n: int) -> list[str]:
     lines = []
     for n_raters, n_each in ((6, 10), (10, 10), (20, 6), (40, 4)):
         rng = np.random.default_rng(1)
-        held, of, width = 0, 0, 0.0
+        n_covered, n_total, width = 0, 0, 0.0
         for _ in range(n):
             result = bradley_terry(*_judged(rng, n_raters, n_each), level=LEVEL)
             for pair in result.comparisons:
                 low, high, real = pair.low, pair.high, truth[pair.a, pair.b]
                 assert low is not None and high is not None and real is not None  # noqa: PT018
-                held, of, width = held + (low <= real <= high), of + 1, width + high - low
-        what = f"difference of strengths, {n_raters} raters of {n_each} pairs"
-        lines.append(told(what, round(held / of * n), n, width / of))
+                n_covered, n_total, width = n_covered + (low <= real <= high), n_total + 1, width + high - low
+        title = f"difference of strengths, {n_raters} raters of {n_each} pairs"
+        lines.append(coverage_line(title, round(n_covered / n_total * n), n, width / n_total))
     return lines
 
 
@@ -569,11 +572,11 @@ def powered(n: int) -> list[str]:
 Interval = Callable[[np.random.Generator, int], tuple[float | None, float | None]]
 
 
-def _one(what: str, n: int, n_raters: int, interval: Interval) -> str:
+def _one(title: str, n: int, n_raters: int, interval: Interval) -> str:
     rng = np.random.default_rng(11)
     ends = np.array([interval(rng, n_raters) for _ in range(n)], dtype=float)
     low, high = ends.T
-    return told(what, int(((low <= 0) & (high >= 0)).sum()), n, float(np.mean(high - low)))
+    return coverage_line(title, int(((low <= 0) & (high >= 0)).sum()), n, float(np.mean(high - low)))
 
 
 def _powered(rng: np.random.Generator, n_raters: int) -> tuple[float | None, float | None]:
@@ -590,8 +593,8 @@ def looked_at_often(n: int) -> list[str]:
         for repeats in (1, 6):
             rng, widths = np.random.default_rng(8), list[float]()
             wrong = sum(test_sequential.ever_wrong(rng, rule, shares, repeats=repeats, widths=widths) for _ in range(n))
-            what = f"at every look, {rule.__name__}, up to {repeats} ratings a rater"
-            lines.append(told(what, n - wrong, n, float(np.mean(widths))))
+            title = f"at every look, {rule.__name__}, up to {repeats} ratings a rater"
+            lines.append(coverage_line(title, n - wrong, n, float(np.mean(widths))))
     return lines
 
 

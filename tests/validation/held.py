@@ -17,7 +17,7 @@ from tests.evaluation import simulated_gains
 from tests.evaluation.hybrid import simulated_selfplay
 from tests.evaluation.stats import simulated_courses
 from tests.evaluation.stats.simulated_models import Held
-from tests.validation.coverage import told
+from tests.validation.coverage import coverage_line
 
 N_STUDIES = 600
 
@@ -55,7 +55,7 @@ def selfplay(n: int) -> Iterator[str]:
 
 
 def _line(what: str, one: Held, level: float) -> str:
-    return told(what, int(one.inside), one.of, float(np.median(one.widths)), level)
+    return coverage_line(what, int(one.inside), one.of, float(np.median(one.widths)), level)
 
 
 def main() -> int:

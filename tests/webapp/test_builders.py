@@ -14,8 +14,8 @@ OWN = {"id", "conversation_id", "created_at", "updated_at", "participant_id", "s
 """Columns that are another in every row."""
 
 
-def rows(found: Any) -> list[dict[str, Any]]:
-    return [{k: v for k, v in row.items() if k not in OWN} for row in found.values()]
+def rows(result: Any) -> list[dict[str, Any]]:
+    return [{k: v for k, v in row.items() if k not in OWN} for row in result.values()]
 
 
 @pytest.mark.parametrize("n", [0, 1, 3])
@@ -28,16 +28,18 @@ def test_exchanges_in_one_statement_are_those_of_the_services(n: int) -> None:
     BotHealth.objects.all().delete()
     at_once = make_conversation(study, n_exchanges=n)
 
-    expected, found = (rows(Turn.objects.filter(conversation=chat).order_by("index")) for chat in (one_by_one, at_once))
-    for turn, like in zip(found, expected, strict=True):
+    expected, result = (
+        rows(Turn.objects.filter(conversation=chat).order_by("index")) for chat in (one_by_one, at_once)
+    )
+    for turn, like in zip(result, expected, strict=True):
         for name in ("client_id", "latency_ms"):  # whatever they are
             assert (turn.pop(name) is None) == (like.pop(name) is None)
-    assert found == expected
-    assert len(found) == 2 * n
+    assert result == expected
+    assert len(result) == 2 * n
     chats = (Conversation.objects.filter(pk=chat.pk) for chat in (one_by_one, at_once))
-    expected, found = map(rows, chats)
-    assert found == expected
-    assert found[0]["n_exchanges"] == n
+    expected, result = map(rows, chats)
+    assert result == expected
+    assert result[0]["n_exchanges"] == n
     now = rows(BotHealth.objects.all())
     for row in (*now, *health):
         row.pop("answered_at")

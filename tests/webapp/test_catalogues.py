@@ -71,8 +71,8 @@ def test_translations_are_in_the_letters_of_their_language(locale: str) -> None:
 
 def test_django_reads_what_translators_wrote(locale: str) -> None:
     read, written = (
-        {str(m.id[0] if m.pluralizable else m.id): list(m.string) for m in found if m.id}
-        for found in (catalogues.compiled(locale), catalogues.catalogue(locale))
+        {str(m.id[0] if m.pluralizable else m.id): list(m.string) for m in result if m.id}
+        for result in (catalogues.compiled(locale), catalogues.catalogue(locale))
     )
     assert read == written, "run `make messages`"
 

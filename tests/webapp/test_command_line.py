@@ -90,7 +90,7 @@ def test_a_short_name_does_what_the_long_one_does(
 def test_studies_are_listed_with_what_they_have(capsys: pytest.CaptureFixture[str]) -> None:
     make_rating(make_conversation(make_study("shop"), n_exchanges=3))
     call_command("list_studies", "--json")
-    (found,) = json.loads(capsys.readouterr().out)
-    assert (found["key"], found["state"], found["conversations"]) == ("shop", "collecting", 1)
+    (result,) = json.loads(capsys.readouterr().out)
+    assert (result["key"], result["state"], result["conversations"]) == ("shop", "collecting", 1)
     call_command("list_studies")
     assert "shop  collecting" in capsys.readouterr().out

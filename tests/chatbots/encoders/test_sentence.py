@@ -68,11 +68,11 @@ def test_vectors_equal_mean_pooling_done_by_hand() -> None:
 def test_equal_texts_are_encoded_once_and_order_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = sentence_encoder()
     encoder.load()
-    given: list[str] = []
+    encoded_texts: list[str] = []
     real = encoder._model.encode
-    monkeypatch.setattr(encoder._model, "encode", lambda texts, **kw: given.extend(texts) or real(texts, **kw))
+    monkeypatch.setattr(encoder._model, "encode", lambda texts, **kw: encoded_texts.extend(texts) or real(texts, **kw))
     vectors = encoder.encode(["b", "a longer one", "b", "a longer one", "b"])
-    assert sorted(given) == ["a longer one", "b"]
+    assert sorted(encoded_texts) == ["a longer one", "b"]
     np.testing.assert_array_equal(vectors[0], vectors[2])
     assert vectors[0] @ vectors[1] < 0.9
 

@@ -286,8 +286,8 @@ SENT = [
 def test_every_kind_of_language_model_keeps_the_same_promise(kind: type, sent: str) -> None:
     options = kind(name="b", model="m", thought_marks={"<plan>": "</plan>"}).options
     growing = GrowingText(make_filter=options.reply_filter)
-    shown = "".join(growing.grow(sent[:n])[0] for n in range(len(sent) + 1)) + growing.end(sent)
-    assert shown == "Hello there."
+    text = "".join(growing.grow(sent[:n])[0] for n in range(len(sent) + 1)) + growing.end(sent)
+    assert text == "Hello there."
     inside = kind(name="b", model="m", starts_thinking=True).options.reply_filter()
     assert inside.take("Greet.</think>Hello") == "Hello"
 

@@ -71,11 +71,11 @@ def loaded(folder: Path, **params) -> TransformersBot:
 
 def talks(bot: TransformersBot, *, n_talks: int = 3, n_turns: int = 4) -> list[list[str]]:
     """Have several conversations at once, in lockstep; the bot's replies of each."""
-    said = ["hello how are you today", "what do you like to eat", "we went to the sea", "ok"]
+    texts = ["hello how are you today", "what do you like to eat", "we went to the sea", "ok"]
     open_ = [Conversation(id=f"talk {i}", seed=i) for i in range(n_talks)]
     replies: list[list[str]] = [[] for _ in open_]
     for turn in range(n_turns):
-        open_ = [c.with_turn("human", said[(i + turn) % 4]) for i, c in enumerate(open_)]
+        open_ = [c.with_turn("human", texts[(i + turn) % 4]) for i, c in enumerate(open_)]
         for i, made in enumerate(reply(bot, open_)):
             replies[i].append(made.text or "")
             open_[i] = open_[i].with_turn("bot", made.text or "hm")

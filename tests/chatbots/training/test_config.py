@@ -101,10 +101,10 @@ def test_all_mistakes_are_told_at_once_with_their_places(tmp_path):
         *("ei.deepmoji", "ei.sentence_encoder", "optimiser.lr", "optimiser.epoch"),
         *("regularisation.sentence_drop", "start.word_vector", "sede"),
     }
-    said = str(caught.value)
-    assert said.startswith("13 mistakes: (1) name is '.a'; it must be the plain name of a folder; (2) ")
+    text = str(caught.value)
+    assert text.startswith("13 mistakes: (1) name is '.a'; it must be the plain name of a folder; (2) ")
     for near in ("H_e", "slide", "epochs", "word_vectors", "seed"):
-        assert f"did you mean {near}?" in said
+        assert f"did you mean {near}?" in text
 
 
 def test_what_is_not_on_this_machine_is_told_at_once(tmp_path):
@@ -290,8 +290,8 @@ def test_files_that_are_not_there_are_named_with_how_to_have_them(data: Path) ->
 def test_the_configs_own_values_win(tmp_path: Path) -> None:
     base = tmp_path / "base.yaml"
     base.write_text("seed: 3\nsizes: {E: 8, C: 9}\nvhcr: {sizes: {Z: 5}}\nei: {e: 7}\ndata: {max_words: 50}")
-    given = {"model": "vhcr", "sizes": {"C": 4}, "data": {"corpora": []}}
-    assert base_applied(given, base) == {
+    values = {"model": "vhcr", "sizes": {"C": 4}, "data": {"corpora": []}}
+    assert base_applied(values, base) == {
         "seed": 3,
         "model": "vhcr",
         "sizes": {"E": 8, "C": 4, "Z": 5},

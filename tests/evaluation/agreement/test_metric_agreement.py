@@ -388,14 +388,14 @@ def test_weights_are_those_of_ridge_on_the_other_sets():
             left, right = left + x.T @ x / len(y), right + x.T @ y / len(y)
         return np.linalg.solve(left, right)
 
-    for k, found in enumerate(combine_sets(sets).sets):
+    for k, result in enumerate(combine_sets(sets).sets):
         others = [one for i, one in enumerate(sets) if i != k]
-        np.testing.assert_allclose(list(found.weights.values()), ridge(others, found.penalty))
+        np.testing.assert_allclose(list(result.weights.values()), ridge(others, result.penalty))
         x = np.stack([normal(values) for values in sets[k].scores.values()], axis=1)
-        predicted = x @ ridge(others, found.penalty)
-        assert found.combined["pearson"] == pytest.approx(stats.pearsonr(predicted, sets[k].human)[0])
+        predicted = x @ ridge(others, result.penalty)
+        assert result.combined["pearson"] == pytest.approx(stats.pearsonr(predicted, sets[k].human)[0])
         spearman = stats.spearmanr(sets[k].scores["topic"], sets[k].human)[0]
-        assert found.single["spearman"]["topic"] == pytest.approx(spearman)
+        assert result.single["spearman"]["topic"] == pytest.approx(spearman)
 
 
 def test_nothing_of_the_set_left_out_is_learned_from():

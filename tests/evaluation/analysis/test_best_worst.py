@@ -84,14 +84,14 @@ def test_reliability_is_that_of_all_halves_of_four_raters() -> None:
             continue
         scores: list[list[float]] = []
         for side in (set(half), set(raters) - set(half)):
-            given: dict[str, list[float]] = {reply: [] for reply in replies}
+            values: dict[str, list[float]] = {reply: [] for reply in replies}
             for rater, (best, *between, worst) in zip(made.rater, made.reply, strict=True):
                 if rater in side:
-                    given[best].append(1.0)
-                    given[worst].append(-1.0)
+                    values[best].append(1.0)
+                    values[worst].append(-1.0)
                     for reply in between:
-                        given[reply].append(0.0)
-            scores.append([float(np.mean(given[reply])) for reply in replies])
+                        values[reply].append(0.0)
+            scores.append([float(np.mean(values[reply])) for reply in replies])
         means.append(pearsonr(*scores).statistic)
     r = np.mean(means)
 
@@ -114,8 +114,8 @@ def test_the_interval_shrinks_with_raters_and_the_seed_decides() -> None:
 @pytest.mark.parametrize(("n_raters", "n_items"), [(12, 5), (8, 10)])
 def test_intervals_of_reliability_cover_its_mean(n_raters: int, n_items: int) -> None:
     reliabilities = [best_worst(drawn(n_raters, n_items, people=n), level=0.9, seed=n).reliability for n in range(100)]
-    mean = np.mean([one.mean for one in reliabilities])
-    assert 0.85 <= np.mean([one.low <= mean <= one.high for one in reliabilities]) <= 0.98
+    mean = np.mean([reliability.mean for reliability in reliabilities])
+    assert 0.85 <= np.mean([reliability.low <= mean <= reliability.high for reliability in reliabilities]) <= 0.98
 
 
 def test_raters_without_names_are_units_by_choice() -> None:

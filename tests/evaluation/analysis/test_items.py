@@ -113,7 +113,7 @@ def test_labels_are_those_of_the_papers_code() -> None:
     for bot in result.bots:
         items = [item for item in result.items if item.bot == bot.bot]
         shares = [
-            sum(one.by_majority == label for one in items) / len(items)
+            sum(item.by_majority == label for item in items) / len(items)
             for label in ("contradiction", "neutral", "entailment")
         ]
         assert [label.mean for label in bot.labels] == pytest.approx(shares)
@@ -205,8 +205,8 @@ def two_bots() -> pd.DataFrame:
     for bot, level in {"a": 5, "b": 3}.items():
         for n in range(4):
             for rater in rng.choice(5, 1 + n % 3, replace=False):
-                given = np.clip(level + rng.integers(-2, 3, 2), 1, 7).astype(float)
-                rows.append((f"{bot}{n}", bot, f"w{rater}", *given.tolist()))
+                values = np.clip(level + rng.integers(-2, 3, 2), 1, 7).astype(float)
+                rows.append((f"{bot}{n}", bot, f"w{rater}", *values.tolist()))
     return pd.DataFrame(rows, columns=["conversation", "bot", "rater", "quality", "fluency"])
 
 

@@ -435,12 +435,12 @@ def test_picks_of_late_exchanges_share_a_row_and_ties_are_halves() -> None:
     judged = drawn(n_raters=4, n_items=30)
     number = np.array([int(name[1:]) + 1 for name in judged.item])
     picks = judge_pairs(replace(judged, exchange=number)).picks
-    assert {one.exchange for one in picks} == {None, *range(1, MOST_EXCHANGES + 2)}
+    assert {pick.exchange for pick in picks} == {None, *range(1, MOST_EXCHANGES + 2)}
     won = (judged.answers["quality"] * np.where(judged.first == "a", 1, -1) + 1) / 2
-    late = next(one for one in picks if (one.bot, one.exchange) == ("a", MOST_EXCHANGES + 1))
+    late = next(pick for pick in picks if (pick.bot, pick.exchange) == ("a", MOST_EXCHANGES + 1))
     assert late.share.mean == pytest.approx(won[number > MOST_EXCHANGES].mean())
     # Whole raters are the units: the standard error of four means, with three degrees of freedom.
-    whole = next(one for one in picks if (one.bot, one.exchange) == ("b", None))
+    whole = next(pick for pick in picks if (pick.bot, pick.exchange) == ("b", None))
     assert (whole.share.mean, whole.share.n) == (pytest.approx(1 - won.mean()), 120)
     assert whole.share == mean_interval(1 - won, judged.rater, 0.90, scale=(0, 1))
     assert judge_pairs(judged).picks == ()

@@ -101,7 +101,7 @@ def test_what_cannot_be_said_has_a_reason() -> None:
     table = twelve_raters()
     unnamed = analyse_raters(read_three(table.assign(rater=None)))
     few = analyse_raters(read_three(table[table["conversation"].str.endswith("a-0")]))
-    assert [str(found.reason.code) for found in (unnamed.own_scales, unnamed.screening) if found.reason] == [
+    assert [str(result.reason.code) for result in (unnamed.own_scales, unnamed.screening) if result.reason] == [
         "nobody_named",
         "nobody_named",
     ]
@@ -200,7 +200,7 @@ def found() -> ItemSets:
     return item_sets(ratings_of(rows), sets, shared=2)
 
 
-def pairs_of(found: ItemSets) -> np.ndarray:
+def pairs_of(result: ItemSets) -> np.ndarray:
     """Return the answers of the two raters of the second set again: (40, 2)."""
     rng = np.random.default_rng(3)
     pairs = []
@@ -276,8 +276,8 @@ def frame(raters: int = 24) -> pd.DataFrame:
     for rater in range(raters):
         kind = rng.normal(0, 0.7)
         for bot, level in LEVELS.items():
-            given = [float(np.clip(np.round(level + kind + rng.normal()), 1, 7)) for _ in range(2)]
-            rows.append((f"{rater}-{bot}", bot, f"w{rater}", *given))
+            values = [float(np.clip(np.round(level + kind + rng.normal()), 1, 7)) for _ in range(2)]
+            rows.append((f"{rater}-{bot}", bot, f"w{rater}", *values))
     table = pd.DataFrame(rows, columns=["conversation", "bot", "rater", "quality", "fluency"])
     table.loc[table.index.isin([3, 11]), "fluency"] = np.nan
     return table

@@ -257,8 +257,10 @@ def test_the_hybrid_metric_of_a_study_is_that_of_its_tables(file: Path) -> None:
     study = confab.read(file)
     result = confab.hybrid(study, features=["words_user", "question_bot"])
     table = study.metrics(["words", "question", "length"])
-    given = [line["ratings"][0] for line in lines()]
-    table = table.assign(quality=[float(r["quality"]) for r in given], fun=4.0, participant=[r["rater"] for r in given])
+    values = [line["ratings"][0] for line in lines()]
+    table = table.assign(
+        quality=[float(r["quality"]) for r in values], fun=4.0, participant=[r["rater"] for r in values]
+    )
     expected = fit_hybrid(
         table, features=["words_user", "question_bot"], targets=["quality"], dimensions=["fun"], ratings=study.answers
     )

@@ -73,7 +73,7 @@ Held = dict[str, list[tuple[bool, float]]]
 """By interval, for each time there is one whether it held, and its width in standard deviations of a rating."""
 
 
-def add_study(rng: np.random.Generator, sizes: Sizes, moved: Moved, found: Held) -> None:
+def add_study(rng: np.random.Generator, sizes: Sizes, moved: Moved, result: Held) -> None:
     """Draw a study, and add whether the intervals of a rated bot and of a new one held."""
     k = sizes.rated
     x = rng.normal(size=(k + 1, N_FEATURES)) * rng.uniform(0.3, 3, size=N_FEATURES)
@@ -106,7 +106,7 @@ def add_study(rng: np.random.Generator, sizes: Sizes, moved: Moved, found: Held)
             ("further ratings", interval.new, again),
         ):
             inside = bool(ends[0] <= truth <= ends[1])
-            found.setdefault(f"{name} {what}", []).append((inside, (ends[1] - ends[0]) / SPREAD))
+            result.setdefault(f"{name} {what}", []).append((inside, (ends[1] - ends[0]) / SPREAD))
 
 
 def held(sizes: Sizes, moved: Moved, n_studies: int, seed: int = 0) -> Held:

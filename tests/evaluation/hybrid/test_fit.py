@@ -455,11 +455,11 @@ def test_a_damaged_fit_file_is_refused(tmp_path, content):
 
 def test_a_stored_fit_of_a_retired_preset_is_read_and_the_version_that_applies_it_is_named():
     document = json.loads((Path(__file__).parents[2] / "cases" / "kept_fit_strong_2.json").read_text())
-    kept = KeptFit.from_json(document)
-    assert kept.to_json() == document
+    stored_fit = KeptFit.from_json(document)
+    assert stored_fit.to_json() == document
     message = r"strong@2' is retired: .* Confab 0\.9\.0 up to revision 28f5f300"
     with pytest.raises(HybridError, match=message):
-        apply_fit(kept, human=study())
+        apply_fit(stored_fit, human=study())
     with pytest.raises(HybridError, match=message):
         fit_hybrid(study(), features=FEATURES, preset="strong@2")
 
@@ -483,21 +483,21 @@ def test_a_fit_of_means_is_kept_with_its_intervals_and_says_where_it_ends():
     means, own = human.groupby("bot")[FEATURES].mean(), played.groupby("bot")[FEATURES].mean()
     shift = ((own.loc[rated] - means).mean() / unit).pow(2).mean() ** 0.5
     assert document["selfplay_shifts"]["others"]["shift"] == pytest.approx(shift)
-    kept = KeptFit.from_json(json.loads(json.dumps(hybrid.fit.to_json())))
-    again = apply_fit(kept, human=human, selfplay=played, ratings=ratings, study="here")
+    stored_fit = KeptFit.from_json(json.loads(json.dumps(hybrid.fit.to_json())))
+    again = apply_fit(stored_fit, human=human, selfplay=played, ratings=ratings, study="here")
     assert again.bots == hybrid.bots
     assert again.values.inside == hybrid.values.inside
     # What each says of single conversations adds up to what it says of the bot.
     mine = human["bot"] == "bot1"
-    line = kept.folds["bot1"]
+    line = stored_fit.folds["bot1"]
     assert line.predict(human.loc[mine, FEATURES].to_numpy()).mean() == pytest.approx(bot["predicted_fold"])
-    elsewhere = apply_fit(kept, human=human, ratings=ratings, study="there")
+    elsewhere = apply_fit(stored_fit, human=human, ratings=ratings, study="there")
     assert finding("other_study", study="here") in elsewhere.cautions
     assert elsewhere.bots["bot1"].expected is None
     assert elsewhere.to_json()["q2"]["value"] is None
     other = Ratings.from_frame(human.rename(columns={"participant": "rater"}), ["quality"], scale=(-50, 50))
     with pytest.raises(HybridError, match=r"scale of -20 to 20.* rated on -50 to 50"):
-        apply_fit(kept, human=human, ratings=other)
+        apply_fit(stored_fit, human=human, ratings=other)
 
 
 @pytest.mark.parametrize("preset", ["paper", "strong"])
@@ -509,8 +509,8 @@ def test_a_replication_by_the_same_instrument_has_values_of_its_own_ratings(pres
     old, new = study(), study(seed=9)
     new["quality"] += 1.0
     fit = fit_hybrid(old, features=FEATURES, preset=preset, ratings=rated_by(old), study="one").fit
-    kept = KeptFit.from_json(json.loads(json.dumps(fit.to_json())))
-    result = apply_fit(kept, human=new, ratings=rated_by(new), study="two", same_instrument=True)
+    stored_fit = KeptFit.from_json(json.loads(json.dumps(fit.to_json())))
+    result = apply_fit(stored_fit, human=new, ratings=rated_by(new), study="two", same_instrument=True)
     means = new.groupby("bot")["quality"].mean()
     assert {bot: one.human_mean for bot, one in result.bots.items()} == pytest.approx(means.to_dict())
     assert all(bot.predicted is not None and bot.rank is None for bot in result.bots.values())
@@ -521,7 +521,7 @@ def test_a_replication_by_the_same_instrument_has_values_of_its_own_ratings(pres
         (None, "the scale of quality here is unknown"),
     ):
         with pytest.raises(HybridError, match=why):
-            apply_fit(kept, human=new, ratings=ratings, study="two", same_instrument=True)
+            apply_fit(stored_fit, human=new, ratings=ratings, study="two", same_instrument=True)
 
 
 @pytest.mark.parametrize("preset", ["paper", "strong"])
@@ -530,7 +530,7 @@ def test_values_are_judged_by_the_intercept_of_the_fold(preset):
     hybrids = [fit_hybrid(human, features=FEATURES, preset=preset, intercept=kind) for kind in ("fold", "common")]
     assert hybrids[0].values == hybrids[1].values
     fold = hybrids[0]
-    target = {bot: found.target for bot, found in fold.bots.items()}
+    target = {bot: result.target for bot, result in fold.bots.items()}
     errors = [target[bot] - fold.bots[bot].predicted for bot in target]
     means = [np.mean([target[o] for o in target if o != bot]) for bot in target]
     of_mean = [target[bot] - mean for bot, mean in zip(target, means, strict=True)]
@@ -548,18 +548,18 @@ def test_an_applied_fit_is_compared_with_its_rivals_as_they_were_fitted(preset):
     human = human.assign(words_user=np.random.default_rng(3).uniform(3, 9, len(human)), n_turns=8.0 + human.index % 5)
     fitted = fit_hybrid(human, features=FEATURES, preset=preset, study="here")
     assert fitted.rivals
-    kept = KeptFit.from_json(json.loads(json.dumps(fitted.fit.to_json())))
-    again = apply_fit(kept, human=human, study="here")
+    stored_fit = KeptFit.from_json(json.loads(json.dumps(fitted.fit.to_json())))
+    again = apply_fit(stored_fit, human=human, study="here")
     assert {name: rival.q2 for name, rival in again.rivals.items()} == pytest.approx(
         {name: rival.q2 for name, rival in fitted.rivals.items() if name != "group"}
     )
     # Ratings turned round refit nothing: the rivals predict what they predicted.
     turned = human.assign(quality=-human.quality)
-    other = apply_fit(kept, human=turned, study="here")
+    other = apply_fit(stored_fit, human=turned, study="here")
     assert other.rivals["log_words"].r == pytest.approx(-again.rivals["log_words"].r)
     assert other.values.q2_null95 is None
     assert "chance not computed" in other.summary()
-    old = replace(kept, rivals=None)
+    old = replace(stored_fit, rivals=None)
     earlier = apply_fit(old, human=human, study="here")
     assert (earlier.rivals, [caution.code for caution in earlier.cautions].count("rivals_not_kept")) == ({}, 1)
 
@@ -606,9 +606,9 @@ def test_a_kept_fit_is_held_against_the_ratings_that_it_is_given(preset):
     moved = {f"bot{k}": move for k, move in enumerate([3, -3, 2, -2, 1, -1, 0])}
     new["quality"] += new["bot"].map(moved)
     new = new[new.groupby("bot").cumcount() < 6]
-    kept = fit_hybrid(old, features=FEATURES, preset=preset, ratings=rated_by(old), study="s").fit
-    kept = KeptFit.from_json(json.loads(json.dumps(kept.to_json())))
-    fit = apply_fit(kept, human=new, selfplay=selfplay(n_bots=7), ratings=rated_by(new), study="s")
+    stored_fit = fit_hybrid(old, features=FEATURES, preset=preset, ratings=rated_by(old), study="s").fit
+    stored_fit = KeptFit.from_json(json.loads(json.dumps(stored_fit.to_json())))
+    fit = apply_fit(stored_fit, human=new, selfplay=selfplay(n_bots=7), ratings=rated_by(new), study="s")
     document = fit.to_json()
     bots = document["bots"]
     if preset == "strong":
@@ -637,7 +637,7 @@ def test_a_kept_fit_is_held_against_the_ratings_that_it_is_given(preset):
     assert document["held_against"] == "given"
     assert finding("given_ratings", n_given=42, n_fitted=84) in fit.cautions
     assert "current ratings" in fit.summary()
-    own = apply_fit(kept, human=old, ratings=rated_by(old), study="s").to_json()
+    own = apply_fit(stored_fit, human=old, ratings=rated_by(old), study="s").to_json()
     assert own["held_against"] == "fit"
     assert all("combined" in bot for bot in own["bots"].values()) == (preset == "strong")
 

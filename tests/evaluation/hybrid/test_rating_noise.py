@@ -249,8 +249,8 @@ def dense(means, at):
         log += stats.lognorm(1.5, scale=0.05).logpdf(theta + sum(taus))
         k = sum(t * part[1] for t, part in parts)
         results.append((log, v, k, theta + sum(t * part[2] for t, part in parts), theta, taus))
-    weights = np.exp(np.array([one[0] for one in results]) - max(one[0] for one in results))
-    return [(weight, *one[1:]) for weight, one in zip(weights / weights.sum(), results, strict=True)]
+    weights = np.exp(np.array([result[0] for result in results]) - max(result[0] for result in results))
+    return [(weight, *result[1:]) for weight, result in zip(weights / weights.sum(), results, strict=True)]
 
 
 def kriged(v, k, c, rating):

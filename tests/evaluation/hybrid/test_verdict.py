@@ -52,8 +52,8 @@ def evidence(r, *ratios, null95=0.5, pairs=(28, 24, 10, 9, "fixed"), influence=N
     return Evidence(level(r, null95), OrderedPairs(*pairs), rivals, influence or {"a": -0.3, "b": 0.01})
 
 
-def verdict(found, n_bots=8, *, r=0.9, **played):
-    return verdict_of(frame(r), found, n_bots, **played)
+def verdict(result, n_bots=8, *, r=0.9, **played):
+    return verdict_of(frame(r), result, n_bots, **played)
 
 
 def codes(findings):

@@ -84,14 +84,14 @@ def test_a_quality_is_likely_good_follow_ups_minus_likely_bad_ones():
 
 def test_a_dialogue_is_scored_as_a_whole_if_the_bot_said_something(folder):
     metric = FedQualities(model=str(folder))
-    said = ["hello how are you", "i am fine", "", "cats"]
-    talk = Conversation.from_texts(said, id="talk")
+    texts = ["hello how are you", "i am fine", "", "cats"]
+    talk = Conversation.from_texts(texts, id="talk")
     silent = Conversation.from_texts(["hello", " "], id="silent")
     table = metric.compute([talk, silent])
     qualities = []
     for quality, (good, bad) in DIALOGUE_QUALITIES.items():
         sides = [
-            np.mean([released(folder, [said[0], said[1], said[3]], text) for text in side] or [0.0])
+            np.mean([released(folder, [texts[0], texts[1], texts[3]], text) for text in side] or [0.0])
             for side in (good, bad)
         ]
         qualities.append(sides[0] - sides[1])

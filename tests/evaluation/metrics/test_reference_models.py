@@ -110,10 +110,10 @@ def test_embedding_match_is_0_by_definition_where_a_side_has_no_known_word_and_c
     metric = metric_get("embedding_match")
     if reason := metric.unavailable_reason():
         pytest.skip(reason)
-    said = ["I like cats", "😀", "She adores dogs", "zxqv"]
+    texts = ["I like cats", "😀", "She adores dogs", "zxqv"]
     items = [
         JudgedItem(id=str(k), response=text, reference="I like cats", ratings=[{"good": k}], scale=[0, 3])
-        for k, text in enumerate(said)
+        for k, text in enumerate(texts)
     ]
     document = judge(judgements_of(items), [metric])["embedding_match"].to_json()
     assert document["n"] == 4
@@ -172,10 +172,10 @@ def test_embedding_match_by_an_encoder_is_the_formula_over_its_tokens(tmp_path, 
     from transformers import AutoModel, AutoTokenizer
 
     folder = save_classifier(tmp_path / "bert")
-    said = ["hello how are you", "tell me more about your day"]
+    texts = ["hello how are you", "tell me more about your day"]
     metric = EmbeddingMatch("own", encoder=str(folder), layer=layer)
     assert metric.unavailable_reason() is None
-    result = metric.scored([ReplyInContext((), *said)], TextCache())
+    result = metric.scored([ReplyInContext((), *texts)], TextCache())
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder).eval()
     with torch.no_grad():
@@ -183,7 +183,7 @@ def test_embedding_match_by_an_encoder_is_the_formula_over_its_tokens(tmp_path, 
             model(**tokenizer(text, return_tensors="pt"), output_hidden_states=True)
             .hidden_states[layer or -1][0]
             .numpy()
-            for text in said
+            for text in texts
         )
 
     def cosine(a, b):

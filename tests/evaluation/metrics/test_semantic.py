@@ -163,13 +163,13 @@ def test_another_encoder_gives_the_distances_and_stands_in_the_identity(tmp_path
     metric = SemanticDistance("own", encoder=str(folder))
     assert metric.unavailable_reason() is None
     assert metric.licence == "that of the chosen model"
-    said = ["hello how are you", "i am fine"]
-    result = item_scores(metric, [ReplyInContext((said[0],), said[1])], TextCache())
+    texts = ["hello how are you", "i am fine"]
+    result = item_scores(metric, [ReplyInContext((texts[0],), texts[1])], TextCache())
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModel.from_pretrained(folder).eval()
     with torch.no_grad():
         one, other = (
-            model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].numpy().mean(axis=0) for text in said
+            model(**tokenizer(text, return_tensors="pt")).last_hidden_state[0].numpy().mean(axis=0) for text in texts
         )
     cosine = one @ other / np.linalg.norm(one) / np.linalg.norm(other)
     assert result["own_last_bot"][0] == pytest.approx(1 - cosine, abs=1e-5)

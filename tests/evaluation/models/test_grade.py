@@ -127,16 +127,16 @@ GRAPH = Graph(
 
 
 def test_hops_are_path_lengths_and_one() -> None:
-    asked = {
+    params = {
         ("dog", "dog"): 1, ("dog", "animal"): 2, ("dog", "water"): 4, ("dog", "drink"): 5, ("animal", "dog"): 5,
         ("water", "cat"): FAR, ("dog", "unicorn"): FAR, ("unicorn", "unicorn"): 1, ("unicorn", "horn"): FAR,
         ("cat", "dog"): 6, ("dog", "live-thing"): 3, ("live-thing", "drink"): 3, ("live-thing", "live-thing"): 1,
         ("t-shirt", "cotton"): FAR,  # a phrase that no edge leads to lies on no path, so it is not searched
     }  # fmt: skip
-    first, second = (list(dict.fromkeys(words)) for words in zip(*asked, strict=True))
+    first, second = (list(dict.fromkeys(words)) for words in zip(*params, strict=True))
     for graph in (GRAPH, GRAPH.pruned()):
         result = graph.hops(first, second)
-        assert {(a, b): result[first.index(a), second.index(b)] for a, b in asked} == asked
+        assert {(a, b): result[first.index(a), second.index(b)] for a, b in params} == params
     assert "purr_loudly" not in GRAPH.pruned().nodes
     assert GRAPH.reaches("live-thing")
     assert not GRAPH.reaches("t-shirt")
@@ -266,11 +266,11 @@ def test_the_published_examples(text: str) -> None:
     """Find them with the published tools; TextBlob takes "travelled" for an adjective."""
     known = {"be": 30_000, "great": 2_000, "'m": 5_000}
     name = "nltk" if analyser_missing("nltk") is None else "textblob"
-    found = Keywords(name, 100_000, known).extract(text)  # type: ignore[arg-type]
+    result = Keywords(name, 100_000, known).extract(text)  # type: ignore[arg-type]
     expected = SAID[text]
     if name == "textblob":
-        found, expected = ([w for w in words if not w.startswith("travel")] for words in (found, expected))
-    assert [word for word in found if word not in ("great", "eventually")] == expected
+        result, expected = ([w for w in words if not w.startswith("travel")] for words in (result, expected))
+    assert [word for word in result if word not in ("great", "eventually")] == expected
 
 
 def test_a_full_stop_is_no_part_of_its_word_wherever_the_sentence_stands() -> None:

@@ -232,15 +232,15 @@ def test_chats_that_a_judge_was_built_on_do_not_test_it() -> None:
 
 def test_useless_scores_save_nothing() -> None:
     results = [worth(*ratings_of(4, 40, 0.0)) for _study in range(200)]
-    assert sum(one.p <= 0.05 for one in results) <= 17
-    assert abs(np.mean([one.saved.value for one in results])) < 0.5
-    assert all(one.answer == "no" or one.settled_by is not None or one.p <= 0.05 for one in results)
+    assert sum(result.p <= 0.05 for result in results) <= 17
+    assert abs(np.mean([result.saved.value for result in results])) < 0.5
+    assert all(result.answer == "no" or result.settled_by is not None or result.p <= 0.05 for result in results)
 
 
 def test_the_answer_and_the_interval_of_the_saving_have_one_level() -> None:
     results = [worth(*ratings_of(4, 25, 0.4)) for _study in range(40)]
-    assert {one.p <= 0.05 for one in results} == {True, False}
-    assert all((one.p <= 0.05) == (one.saved.low > 0) for one in results)
+    assert {result.p <= 0.05 for result in results} == {True, False}
+    assert all((result.p <= 0.05) == (result.saved.low > 0) for result in results)
 
 
 def test_monte_carlo_intervals_are_exact() -> None:

@@ -44,7 +44,7 @@ def over_both(values: np.ndarray, units: np.ndarray, things: np.ndarray) -> Mean
     both = MeanSpread(
         one.variance + other.variance - cells.variance, min(one.df, other.df), min(one.n_units, other.n_units)
     )
-    return max(one, other, both, key=lambda found: found.variance)
+    return max(one, other, both, key=lambda result: result.variance)
 
 
 def ends(mean: float, spread: MeanSpread, level: float, scale: tuple[float, float]) -> list[float]:

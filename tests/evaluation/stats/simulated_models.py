@@ -178,10 +178,10 @@ def true_odds(drawn: str, design: Design) -> Mapping[str, float]:
     return {what: truth for what, truth, *_ends in _odds(ordinal_model(values, BOTS[bot]))}
 
 
-def _odds(found: Any) -> Iterable[tuple[str, float, float, float]]:
-    for bot in found.bots:
+def _odds(result: Any) -> Iterable[tuple[str, float, float, float]]:
+    for bot in result.bots:
         yield f"log odds of {bot.bot}", bot.effect, bot.low, bot.high
-    for pair in found.comparisons:
+    for pair in result.comparisons:
         yield f"{pair.a} − {pair.b}", pair.difference, pair.low, pair.high
 
 

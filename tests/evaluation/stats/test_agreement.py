@@ -222,9 +222,9 @@ def test_what_tells_too_little_has_no_interval_and_says_why():
         (np.vstack([two] * 8), "no_disagreement"),
         (np.vstack([two[:1]] * 30 + [[[1.0, 1.0, 2.0]]]), "few_other_answers"),
     ):
-        for found in (fleiss_kappa(table), krippendorff_alpha(table, "nominal")):
-            assert found.value is not None
-            assert (found.low, found.high, found.reason.code) == (None, None, code)
+        for result in (fleiss_kappa(table), krippendorff_alpha(table, "nominal")):
+            assert result.value is not None
+            assert (result.low, result.high, result.reason.code) == (None, None, code)
     few = np.round(rng.normal(4, 1, (19, 1)) + rng.normal(0, 0.8, (19, 3)))
     assert pairwise_kappa(few, min_items=5).reason.code == "few_items_for_interval"
 
@@ -238,9 +238,9 @@ def test_intervals_of_ten_items_hold_what_they_claim(n_raters, level):
         truth = own.choice(3, size=(10, 1), p=[0.5, 0.3, 0.2])
         guess = own.choice(3, size=(10, n_raters), p=[0.5, 0.3, 0.2])
         table = np.where(own.random((10, n_raters)) < 1 - level**0.5, guess, truth)
-        for found in (fleiss_kappa(table), krippendorff_alpha(table, "nominal")):
-            if found.low is not None:
-                held, of = held + (found.low <= level <= found.high), of + 1
+        for result in (fleiss_kappa(table), krippendorff_alpha(table, "nominal")):
+            if result.low is not None:
+                held, of = held + (result.low <= level <= result.high), of + 1
     assert of > 100
     assert held / of > 0.95 - 3 * (0.95 * 0.05 / (of / 2)) ** 0.5
 

@@ -49,12 +49,12 @@ def test_where_everybody_rates_both_bots_it_is_the_paired_test():
     level = rng.normal(0, 3, 60)
     a, b = level + rng.normal(0, 0.5, 60), level + 0.6 + rng.normal(0, 0.5, 60)
     values, bots = np.concatenate([a, b]), ["a"] * 60 + ["b"] * 60
-    (found,) = pairwise(values, bots, np.concatenate([people, people])).pairs
+    (result,) = pairwise(values, bots, np.concatenate([people, people])).pairs
     paired = stats.ttest_rel(a, b)
     ends = paired.confidence_interval(0.95)
-    assert (found.low, found.high, found.p) == pytest.approx((ends.low, ends.high, paired.pvalue))
-    assert found.df == pytest.approx(59)
-    assert found.ordered
+    assert (result.low, result.high, result.p) == pytest.approx((ends.low, ends.high, paired.pvalue))
+    assert result.df == pytest.approx(59)
+    assert result.ordered
     (apart,) = pairwise(values, bots).pairs
     assert not apart.ordered
 
@@ -86,11 +86,11 @@ def test_equal_bots_are_too_close():
     ],
 )
 def test_undefined_has_a_reason(values, bots, why):
-    (found,) = pairwise(values, bots).pairs
-    assert found.p is None
-    assert found.p_holm is None
-    assert not found.ordered
-    assert why in found.reason
+    (result,) = pairwise(values, bots).pairs
+    assert result.p is None
+    assert result.p_holm is None
+    assert not result.ordered
+    assert why in result.reason
 
 
 @pytest.mark.parametrize(

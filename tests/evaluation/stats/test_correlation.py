@@ -72,11 +72,11 @@ def test_rowwise_is_scipy_row_by_row(x, y):
     ],
 )
 def test_undefined_has_a_reason(x, y, why):
-    for method, found in correlate_all(x, y).items():
-        assert found.r is None, method
-        assert found.p is None
-        assert why in found.reason
-        assert found.to_json()["ci95"] is None
+    for method, result in correlate_all(x, y).items():
+        assert result.r is None, method
+        assert result.p is None
+        assert why in result.reason
+        assert result.to_json()["ci95"] is None
 
 
 def test_undefined_pairs_are_left_out():
@@ -310,12 +310,12 @@ def test_p_and_interval_over_bots_never_contradict(method, n_bots):
         x = np.round(np.maximum(0, draw.normal(size=n_bots)), 1)
         y = np.round(slope * x + draw.normal(size=n_bots), 1)
         groups = np.arange(n_bots) % 2
-        for found in (correlate(x, y, method, interval="fisher"), within_groups(x, y, groups, interval="fisher")):
-            if found.low is None:
-                assert found.p is None
-                assert found.reason
+        for result in (correlate(x, y, method, interval="fisher"), within_groups(x, y, groups, interval="fisher")):
+            if result.low is None:
+                assert result.p is None
+                assert result.reason
                 continue
-            assert (found.p < 0.05) == (not found.low <= 0 <= found.high)
+            assert (result.p < 0.05) == (not result.low <= 0 <= result.high)
         p = correlate(x, y, method, interval="fisher").p
         if p is not None and 1e-9 < p < 1:
             at = correlate(x, y, method, interval="fisher", level=1 - p)
@@ -358,10 +358,10 @@ def test_bots_of_skewed_metrics_hold_level_and_interval(method, n_bots, zeros):
         if method == "pearson":
             spread = slope * x.std(axis=1)
             true = spread / np.sqrt(spread**2 + 1)
-            held = [one.low <= r <= one.high for one, r in zip(results, true, strict=True)]
+            held = [result.low <= r <= result.high for result, r in zip(results, true, strict=True)]
             assert np.mean(held) >= 0.95 - error
         if not slope:
-            assert np.mean([one.p < 0.05 for one in results]) <= 0.05 + error
+            assert np.mean([result.p < 0.05 for result in results]) <= 0.05 + error
 
 
 @pytest.mark.parametrize("slope", [0.0, 0.8])
@@ -381,12 +381,12 @@ def test_a_column_that_one_item_carries_has_neither_interval_nor_p():
     x[[3, 90]] = 0.8, 0.05
     y = np.linspace(1, 5, 150)
     y[3] = 3.8
-    for found in (correlate(x, y), within_groups(x, y, np.arange(150) % 2)):
-        assert found.r == pytest.approx(0.055, abs=0.02)
-        assert (found.p, found.low, found.high) == (None, None, None)
-        assert found.reason.code == "few_carry"
-        assert found.reason.values["n_units"] == 150
-        assert 1 <= found.reason.values["n_carrying"] < 1.1
+    for result in (correlate(x, y), within_groups(x, y, np.arange(150) % 2)):
+        assert result.r == pytest.approx(0.055, abs=0.02)
+        assert (result.p, result.low, result.high) == (None, None, None)
+        assert result.reason.code == "few_carry"
+        assert result.reason.values["n_units"] == 150
+        assert 1 <= result.reason.values["n_carrying"] < 1.1
     # Two replies to one context are one item; two replies apart are two, and a rank is no larger than its place.
     x[90] = 0.8
     together = np.where(np.isin(np.arange(150), [3, 90]), 0, np.arange(150) + 1)

@@ -75,10 +75,10 @@ def test_a_wide_scale_changes_nothing() -> None:
 
 def test_a_scale_with_one_end_is_the_limit_of_a_wide_one_for_what_is_not_skewed() -> None:
     values = np.array([2.0, 4.0, 6.0, 8.0, 10.0])
-    found, wide = (mean_interval(values, scale=(0, end)) for end in (np.inf, 1e9))
-    assert (found.low, found.high) == pytest.approx((wide.low, wide.high))
+    result, wide = (mean_interval(values, scale=(0, end)) for end in (np.inf, 1e9))
+    assert (result.low, result.high) == pytest.approx((wide.low, wide.high))
     below = mean_interval(-values, scale=(-np.inf, 0))
-    assert (below.low, below.high) == pytest.approx((-found.high, -found.low))
+    assert (below.low, below.high) == pytest.approx((-result.high, -result.low))
     assert mean_interval([3.0, 3.0, 3.0], scale=(0, np.inf)).low is None
     with pytest.raises(ValueError, match="outside the scale of 0 to inf"):
         mean_interval([-1.0, 2.0], scale=(0, np.inf))

@@ -87,9 +87,9 @@ def test_a_bot_that_spreads_more_has_a_wider_interval():
     values = 3 + 0.3 * own_rng.normal(size=24)[rater] + spread * own_rng.normal(size=72)
     calm, wild = mixed_model(values, bot, rater, level=0.9).bots
     assert wild.high - wild.low > 2 * (calm.high - calm.low)
-    for found in (calm, wild):
-        own = mean_interval(values[bot == found.bot], rater[bot == found.bot], level=0.9)
-        assert (found.low, found.high) == pytest.approx((own.low, own.high), rel=1e-3)
+    for result in (calm, wild):
+        own = mean_interval(values[bot == result.bot], rater[bot == result.bot], level=0.9)
+        assert (result.low, result.high) == pytest.approx((own.low, own.high), rel=1e-3)
 
 
 def test_an_interval_stays_on_the_scale_and_one_rater_gives_none():
@@ -312,7 +312,7 @@ def test_raters_with_one_rating_each_change_little_and_doubled_ones_nothing():
     plain = ordinal_model(values, bots)
     alone = ordinal_model(values, bots, [None] * len(values))
     doubled = ordinal_model(np.tile(values, 2), np.tile(bots, 2), np.tile(np.arange(len(values)), 2))
-    halves = [[c.high - c.difference for c in found.comparisons] for found in (plain, alone, doubled)]
+    halves = [[c.high - c.difference for c in result.comparisons] for result in (plain, alone, doubled)]
     np.testing.assert_allclose(halves[1], halves[0], rtol=0.15)
     # Everybody asked twice with the same answers: no more is known than before.
     np.testing.assert_allclose(halves[2], halves[1], rtol=1e-4)

@@ -26,16 +26,16 @@ def study(n_honest: int = 30, seed: int = 0) -> dict:
     return results
 
 
-def add(found: dict, rater: str, bot: str, row, seconds: float = 300.0) -> None:
-    found["values"].append(np.asarray(row, dtype=float))
-    found["raters"].append(rater)
-    found["bots"].append(bot)
-    found["control"].append(bot == "qc")
-    found["seconds"].append(seconds)
+def add(result: dict, rater: str, bot: str, row, seconds: float = 300.0) -> None:
+    result["values"].append(np.asarray(row, dtype=float))
+    result["raters"].append(rater)
+    result["bots"].append(bot)
+    result["control"].append(bot == "qc")
+    result["seconds"].append(seconds)
 
 
-def screen(found: dict, **options) -> dict[str, RaterVerdict]:
-    verdicts = screen_raters(**found, scale=(0, 100), turned=TURNED, **options)
+def screen(result: dict, **options) -> dict[str, RaterVerdict]:
+    verdicts = screen_raters(**result, scale=(0, 100), turned=TURNED, **options)
     return {verdict.rater: verdict for verdict in verdicts}
 
 

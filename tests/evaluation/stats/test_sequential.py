@@ -189,7 +189,7 @@ def test_the_mean_of_a_bot_holds_at_every_look() -> None:
     for _ in range(N_STUDIES):
         values = rng.choice(POINTS, N_RATERS, p=LIKED).astype(float)
         looks = (mean_always(values[:n], **SCALE, level=LEVEL) for n in range(2, N_RATERS, 3))
-        wrong += any(not found.low <= LIKED @ POINTS <= found.high for found in looks)
+        wrong += any(not result.low <= LIKED @ POINTS <= result.high for result in looks)
     assert wrong / N_STUDIES <= MOST
 
 
@@ -251,16 +251,16 @@ def leaves_out_preference(rng: np.random.Generator, lead: float, *, by_items: bo
     raters: list[int] = []
     judged: list[int] = []
     for rater in range(48):
-        given = np.lexsort((rng.random(20), counts))[:5]
-        counts[given] += 1
-        leans = lead + items[given] + rng.normal(0, RATER_SD) + rng.normal(0, 1, 5)
+        values = np.lexsort((rng.random(20), counts))[:5]
+        counts[values] += 1
+        leans = lead + items[values] + rng.normal(0, RATER_SD) + rng.normal(0, 1, 5)
         scores += np.where(leans > TIE, 1.0, np.where(leans < -TIE, -1.0, 0.0)).tolist()
         raters += [rater] * 5
-        judged += given.tolist()
+        judged += values.tolist()
         if rater % 8 == 7:
             n, things = len(scores), judged if by_items else None
-            [found] = preferences_always(scores, ["a"] * n, ["b"] * n, raters, things, smallest=0.2, level=LEVEL)
-            if not found.pair.low <= truth <= found.pair.high:
+            [result] = preferences_always(scores, ["a"] * n, ["b"] * n, raters, things, smallest=0.2, level=LEVEL)
+            if not result.pair.low <= truth <= result.pair.high:
                 return True
     return False
 
@@ -312,15 +312,15 @@ def test_items_of_few_contexts_and_of_many_are_told_apart_rightly(n_contexts: in
 def test_a_preference_ends_where_the_mixture_says_and_knows_what_it_lacks() -> None:
     strict = 0.98
     scores = np.array([1, 1, 0, -1, 1, 1, 0, 1, 1, -1] * 4, dtype=float)
-    [found] = preferences_always(scores, ["b"] * 40, ["a"] * 40, smallest=0.4, level=strict)
-    assert (found.pair.a, found.pair.b, found.pair.difference) == ("a", "b", -0.4)
+    [result] = preferences_always(scores, ["b"] * 40, ["a"] * 40, smallest=0.4, level=strict)
+    assert (result.pair.a, result.pair.b, result.pair.difference) == ("a", "b", -0.4)
     variance = (scores.var(ddof=1) * 40 + IMAGINED) / (40 + IMAGINED)
-    for end in (-found.pair.low, -found.pair.high):
+    for end in (-result.pair.low, -result.pair.high):
         assert mixture(0.4, variance, 40, end) == pytest.approx(1 / (1 - strict), rel=1e-4)
-    assert found.pair.p == pytest.approx(1 / mixture(0.4, variance, 40, 0), rel=1e-4)
-    assert not found.pair.ordered
+    assert result.pair.p == pytest.approx(1 / mixture(0.4, variance, 40, 0), rel=1e-4)
+    assert not result.pair.ordered
     # So many more of the same kind settle it, one fewer does not.
-    for n_more, is_enough in ((found.more, True), (found.more - 1, False)):
+    for n_more, is_enough in ((result.more, True), (result.more - 1, False)):
         n = 40 + n_more
         assert (mixture(0.4, variance, n, 0) > 1 / (1 - strict)) is is_enough
     # Where everybody judged the same three things, more things are needed, not more people.
@@ -328,7 +328,7 @@ def test_a_preference_ends_where_the_mixture_says_and_knows_what_it_lacks() -> N
         scores, ["b"] * 40, ["a"] * 40, list(range(40)), [n % 3 for n in range(40)], smallest=0.4, level=strict
     )
     assert (few.unit, few.pair.ordered) == (THINGS, False)
-    assert few.pair.high - few.pair.low > 2 * (found.pair.high - found.pair.low)
+    assert few.pair.high - few.pair.low > 2 * (result.pair.high - result.pair.low)
     [once] = preferences_always([1], ["a"], ["b"], smallest=0.2)
     assert (once.pair.reason.code, once.more) == ("one_judgement", None)
 

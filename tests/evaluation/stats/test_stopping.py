@@ -33,9 +33,9 @@ def forecast(ratings: np.ndarray, *, rates_all: bool = False, smallest: float | 
     n, n_bots = ratings.shape
     bots = [f"bot{k}" for k in range(n_bots)] * n
     raters = [str(row) if rates_all else f"{row}/{k}" for row in range(n) for k in range(n_bots)]
-    given = (ratings.ravel(), bots, raters)
-    means = means_of(*given, low=1, high=7)
-    pairs = pairwise_always(*given, low=1, high=7, level=1 - ALPHA)
+    values = (ratings.ravel(), bots, raters)
+    means = means_of(*values, low=1, high=7)
+    pairs = pairwise_always(*values, low=1, high=7, level=1 - ALPHA)
     n_people = n if rates_all else n * n_bots
     return forecast_decisions(means, pairs, n_people=n_people, alpha=ALPHA, smallest=smallest)
 
@@ -120,9 +120,9 @@ def test_the_forecast_is_the_same_each_time_and_of_no_unit() -> None:
     assert forecast(ratings) == forecast(ratings)
     [(_a, _b, people)] = forecast(ratings, smallest=None).pairs
     n = len(ratings)
-    given = (10 * ratings.ravel(), ["bot0", "bot1"] * n, [str(k) for k in range(2 * n)])
-    means = means_of(*given, low=10, high=70)
-    pairs = pairwise_always(*given, low=10, high=70, level=1 - ALPHA)
+    values = (10 * ratings.ravel(), ["bot0", "bot1"] * n, [str(k) for k in range(2 * n)])
+    means = means_of(*values, low=10, high=70)
+    pairs = pairwise_always(*values, low=10, high=70, level=1 - ALPHA)
     assert forecast_decisions(means, pairs, n_people=2 * n, alpha=ALPHA, smallest=None).pairs[0][2] == people
 
 
@@ -131,10 +131,10 @@ def test_nothing_is_said_before_ten_raters_and_with_shared_items() -> None:
     assert (few.reason, few.pairs, few.fewest_raters) == (FEW_RATERS, (), 9)
     assert forecast(ratings_of(0.0, 0.5, n=10)).reason is None
     ratings = ratings_of(0.0, 0.5)
-    given = (ratings.ravel(), ["a", "b"] * 20, [str(k // 4) for k in range(40)], [str(k % 8) for k in range(40)])
+    values = (ratings.ravel(), ["a", "b"] * 20, [str(k // 4) for k in range(40)], [str(k % 8) for k in range(40)])
     shared = forecast_decisions(
-        means_of(*given, low=1, high=7),
-        pairwise_always(*given, low=1, high=7, level=0.95),
+        means_of(*values, low=1, high=7),
+        pairwise_always(*values, low=1, high=7, level=0.95),
         n_people=10,
         alpha=ALPHA,
         smallest=SMALLEST,

@@ -50,7 +50,9 @@ def config(folder, name="tiny", *, backbone=None, optimiser=None, corpora=True, 
 
 def losses(folder, name):
     log = (folder / "metrics" / name / "log.jsonl").read_text().splitlines()
-    return [found["loss"] for found in map(json.loads, log) if found.get("part", "train") == "train" and "lr" in found]
+    return [
+        result["loss"] for result in map(json.loads, log) if result.get("part", "train") == "train" and "lr" in result
+    ]
 
 
 @pytest.fixture(scope="module")

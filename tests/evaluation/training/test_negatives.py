@@ -254,13 +254,13 @@ def test_a_slice_that_is_missing_is_told_of_and_done_without(monkeypatch, caplog
 
     monkeypatch.setattr(pone, "wordnet_synonyms", missing)
     pairs = [(("Any news?",), "the car has good wine")]
-    found, owners = pone._augmented(pairs, pone.PoneOptions(positives="eda"), 1)
-    assert len(owners) == len(found)
-    assert {word for _, text in found for word in text.split()} <= set(pairs[0][1].split())
+    result, owners = pone._augmented(pairs, pone.PoneOptions(positives="eda"), 1)
+    assert len(owners) == len(result)
+    assert {word for _, text in result for word in text.split()} <= set(pairs[0][1].split())
     assert "augmented responses are made without synonyms" in caplog.text
     monkeypatch.undo()
-    found, _ = pone._augmented(pairs, pone.PoneOptions(positives="eda", copies=30), 1)
-    others = {word for _, text in found for word in text.split()} - set(pairs[0][1].split())
+    result, _ = pone._augmented(pairs, pone.PoneOptions(positives="eda", copies=30), 1)
+    others = {word for _, text in result for word in text.split()} - set(pairs[0][1].split())
     assert others & {"vino", "auto", "automobile", "machine", "motorcar", "railcar"}
 
 

@@ -349,7 +349,7 @@ def test_folds_keep_a_context_together_and_differ_by_seed():
     by_context = {}
     for pair, fold in zip(pairs, folds, strict=True):
         by_context.setdefault(context_key(pair), set()).add(fold)
-    assert all(len(found) == 1 for found in by_context.values())
+    assert all(len(result) == 1 for result in by_context.values())
     assert (np.bincount(folds) == 6).all()
     assert (folds == grouped_folds(pairs, 5, seed=1)).all()
     assert (folds != grouped_folds(pairs, 5, seed=2)).any()

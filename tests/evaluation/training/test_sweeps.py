@@ -94,8 +94,8 @@ def test_each_cell_is_a_training_of_its_own_name(tmp_path: Path) -> None:
 def test_a_notebook_trains_and_resumes(tmp_path: Path) -> None:
     path = written(tmp_path)
     wrong = written(tmp_path, name="wrong", start="nowhere")
-    asked: dict[str, Any] = {"output": tmp_path / "runs", "seeds": (1, 2), "data_share": (0.5, 1)}
-    result = confab.sweep_metrics([path, wrong], **asked)
+    params: dict[str, Any] = {"output": tmp_path / "runs", "seeds": (1, 2), "data_share": (0.5, 1)}
+    result = confab.sweep_metrics([path, wrong], **params)
     trained = [group for group in result.groups if group.label == "tiny"]
     assert [(group.share, len(group.trained)) for group in trained] == [(0.5, 2), (1, 2)]
     losses = [cell["best"]["validation_loss"] for cell in trained[1].cells]
@@ -108,7 +108,7 @@ def test_a_notebook_trains_and_resumes(tmp_path: Path) -> None:
     assert f"{mean.mean:.3f} ± {mean.sd:.3f}" in result.summary()
     states = {file: file.stat().st_mtime_ns for file in (tmp_path / "runs").glob("*/best/*.safetensors")}
     assert len(states) == 4
-    again = confab.sweep_metrics([path, wrong], **asked)
+    again = confab.sweep_metrics([path, wrong], **params)
     assert again.to_json() == result.to_json()
     assert states == {file: file.stat().st_mtime_ns for file in states}, "finished trainings are not repeated"
     assert SweepResult(tuple(result.to_json()["cells"])).summary() == result.summary()

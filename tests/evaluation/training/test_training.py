@@ -159,10 +159,10 @@ def test_texts_of_like_length_are_read_in_parts_and_come_back_in_their_order(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     backbone = loaded(folder, learns="adapters").eval()
-    said = ["yes", "hello how are you", "no maybe tell me more about", "fine", "tell me"]
-    whole = backbone(said, said[::-1])
+    texts = ["yes", "hello how are you", "no maybe tell me more about", "fine", "tell me"]
+    whole = backbone(texts, texts[::-1])
     monkeypatch.setattr("evaluation.training.backbone._PART", 24)
-    parts = backbone(said, said[::-1])
+    parts = backbone(texts, texts[::-1])
     torch.testing.assert_close(parts.pooled, whole.pooled, atol=1e-5, rtol=1e-4)
     here = whole.mask[..., None]
     torch.testing.assert_close(parts.tokens * here, whole.tokens * here, atol=1e-5, rtol=1e-4)

@@ -155,10 +155,10 @@ def test_runs_are_listed_read_and_searched(run: SelfPlayRun) -> None:
     assert program.get(f"runs/{run.pk}/searches").json() == [
         {"name": "first two", "q": "bot:eliza limit:2", "columns": "", "why": ""}
     ]
-    asked = {"name": "first", "q": "bot:eliza limit:1", "columns": ""}
-    body = program.post(f"runs/{run.pk}/searches", asked).json()
+    params = {"name": "first", "q": "bot:eliza limit:1", "columns": ""}
+    body = program.post(f"runs/{run.pk}/searches", params).json()
     assert {one["name"] for one in body} == {"first", "first two"}
-    response = program.post(f"runs/{run.pk}/searches", asked | {"q": "fluency>2"})
+    response = program.post(f"runs/{run.pk}/searches", params | {"q": "fluency>2"})
     assert response.status_code == 422
     left = program.delete(f"runs/{run.pk}/searches?name=first").json()
     assert [one["name"] for one in left] == ["first two"]
@@ -269,9 +269,9 @@ def test_a_report_is_asked_for_read_and_sent_as_a_page(study: Study) -> None:
 
 def test_a_report_asked_for_with_parameters_is_found(study: Study) -> None:
     program = Program(Right.READ)
-    asked = {"include_synthetic": True, "without": ["fast", "pasted"], "like": "ghandeharioun2019"}
+    params = {"include_synthetic": True, "without": ["fast", "pasted"], "like": "ghandeharioun2019"}
     where = "include_synthetic=true&without=fast,pasted&like=ghandeharioun2019"
-    response = program.post("studies/shop/report", asked)
+    response = program.post("studies/shop/report", params)
     assert response.status_code == 202, response.content
     run_job(Job.objects.get(kind="report"))
     assert response["Location"] == f"/api/v1/studies/shop/report?{where}"
@@ -290,14 +290,14 @@ def test_rehearsals_and_items_are_started_with_their_rights(study: Study, run: S
         "people": 3, "url": "http://testserver", "seed": 0,
     }  # fmt: skip
     make_annotated("items")
-    asked = {"run": run.pk, "n_contexts": 2}
-    refused = program.post("studies/items/items", asked)
+    params = {"run": run.pk, "n_contexts": 2}
+    refused = program.post("studies/items/items", params)
     assert refused.status_code == 403
     assert "administer" in refused.json()["error"]["message"]
     builder = Program(Right.READ, Right.RUN, Right.ADMINISTER, name="builder")
-    assert builder.post("studies/items/items", asked).status_code == 202
+    assert builder.post("studies/items/items", params).status_code == 202
     assert Job.objects.get(kind="items").payload["run"] == run.pk
-    assert builder.post("studies/shop/items", asked).status_code == 400
+    assert builder.post("studies/shop/items", params).status_code == 400
 
 
 def test_a_fit_alone_is_what_its_page_downloads(study: Study) -> None:

@@ -145,8 +145,8 @@ def decided(world: World, action: str) -> None:
         )
         return
     if action == "bonus":
-        asked = {"asked": str(uuid.uuid4()), "amount": "1.50", "note": MARK, "sure": "1"}
-        world.post("study_pay_decide", "paid", action=action, **form, **asked)
+        params = {"asked": str(uuid.uuid4()), "amount": "1.50", "note": MARK, "sure": "1"}
+        world.post("study_pay_decide", "paid", action=action, **form, **params)
         return
     world.post("study_pay_decide", "paid", action="approve", **form)
     decision = Decision.objects.get().pk

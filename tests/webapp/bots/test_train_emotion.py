@@ -15,10 +15,10 @@ from webapp.bots.management.commands import train_emotion
 
 def test_one_document_tells_what_was_trained(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, settings: Any) -> None:
     """The shipped head's own manifest stands in for a training of minutes."""
-    given: list[Any] = []
+    values: list[Any] = []
 
     def trained(*arguments: Any) -> dict[str, Any]:
-        given.extend(arguments)
+        values.extend(arguments)
         return json.loads((EMOTION_HEAD_FOLDER / "manifest.json").read_text(encoding="utf-8"))
 
     monkeypatch.setattr(train_emotion, "emotion_train", trained)
@@ -26,7 +26,7 @@ def test_one_document_tells_what_was_trained(monkeypatch: pytest.MonkeyPatch, tm
     out = StringIO()
     where = ("--output", str(tmp_path), "--measure", "a.jsonl", "b.jsonl")
     call_command("train_emotion", "--data", "comments.jsonl", *where, "--json", stdout=out)
-    assert given == [
+    assert values == [
         Path("comments.jsonl"),
         EMOTION_HEAD_FOLDER / "training.yaml",
         tmp_path,

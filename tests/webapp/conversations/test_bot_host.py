@@ -441,8 +441,8 @@ async def test_two_paced_chatbots_side_by_side_begin_together() -> None:
         )
         task = task_start(participant=make_participant(study), version=study.version)
         conversations = list(Conversation.objects.filter(slot__task=task).order_by("slot__order"))
-        for one in conversations:
-            services.turn_add_human(conversation_id=one.pk, client_id=uuid.uuid4(), text="hello you")
+        for conversation in conversations:
+            services.turn_add_human(conversation_id=conversation.pk, client_id=uuid.uuid4(), text="hello you")
         return conversations
 
     first, second = await in_database(both_due)()

@@ -96,8 +96,8 @@ async def test_the_first_image_is_stored_with_the_reply(answer: Answer, text: st
     def looks() -> None:
         [image] = ChatImage.objects.all()
         assert (image.turn.index, image.turn.text, image.description) == (1, text, description)
-        with Image.open(io.BytesIO(images.file_read(image.name))) as found:
-            assert (found.format, found.size) == ("JPEG", (60, 40))
+        with Image.open(io.BytesIO(images.file_read(image.name))) as result:
+            assert (result.format, result.size) == ("JPEG", (60, 40))
         assert selectors.history(chat.pk).turns[1]["image"]["id"] == str(image.pk)
         assert selectors.reply_state(chat.pk, 1).image == image
         page = signed_in(Right.READ).get(f"/dashboard/studies/s/conversations/?chat={chat.pk}")

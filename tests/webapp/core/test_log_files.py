@@ -77,7 +77,7 @@ def test_processes_that_write_at_once_lose_no_line(tmp_path: Path) -> None:
     names = ("web", "worker", "bot-host")
     started = [subprocess.Popen([sys.executable, "-c", _WRITER, str(file), name], cwd=ROOT) for name in names]
     assert [process.wait(timeout=600) for process in started] == [0, 0, 0]
-    files = [found for found in tmp_path.glob("confab.log*") if found.suffix != ".lock"]
+    files = [result for result in tmp_path.glob("confab.log*") if result.suffix != ".lock"]
     assert len(files) > 3
     lines = sorted(line for file in files for line in file.read_text().splitlines())
     assert lines == sorted(f"{name} {number:04d}" for name in names for number in range(300))

@@ -138,13 +138,13 @@ def test_a_metric_that_is_trained_later_is_known_to_a_running_server(
     shutil.copytree(SHIPPED / "pone-lite-open-full", folder / "best")
     try:
         assert b"trained_later" in client.get(page).content
-        [found] = metrics_find(["trained_later"])
-        assert found is metric_get("trained_later")
-        assert found.unavailable_reason() is None
-        first = found.restored("cpu")  # type: ignore[attr-defined]
-        assert found.restored("cpu") is first  # type: ignore[attr-defined]
+        [result] = metrics_find(["trained_later"])
+        assert result is metric_get("trained_later")
+        assert result.unavailable_reason() is None
+        first = result.restored("cpu")  # type: ignore[attr-defined]
+        assert result.restored("cpu") is first  # type: ignore[attr-defined]
         manifest = folder / "best" / "manifest.json"
         manifest.write_text(manifest.read_text().replace("PONE", "PONE again"))
-        assert found.restored("cpu") is not first, "trained again"  # type: ignore[attr-defined]
+        assert result.restored("cpu") is not first, "trained again"  # type: ignore[attr-defined]
     finally:
         metrics.discard("trained_later")

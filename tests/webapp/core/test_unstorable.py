@@ -39,8 +39,8 @@ def routes(patterns: Any, above: str = "/") -> Iterator[str]:
             yield re.sub(r"<\w+>|\(\?P<\w+>[^)]*\)", "s", here)
 
 
-def value(found: re.Match[str]) -> str:
-    return {"uuid": str(uuid.UUID(int=1)), "int": "1"}.get(found[1], "s")
+def value(result: re.Match[str]) -> str:
+    return {"uuid": str(uuid.UUID(int=1)), "int": "1"}.get(result[1], "s")
 
 
 def every_route() -> list[str]:

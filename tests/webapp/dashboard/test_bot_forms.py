@@ -81,8 +81,8 @@ def test_a_bot_is_added_with_its_key_changed_copied_and_archived(client: Client)
     ],
 )
 def test_an_id_left_empty_is_derived_and_free(client: Client, title: str, model: str, bot_id: str) -> None:
-    asked = {**ASKED, "title": title, "model": model, "bot_id": ""}
-    assert client.post(NEW, asked).status_code == 302
+    params = {**ASKED, "title": title, "model": model, "bot_id": ""}
+    assert client.post(NEW, params).status_code == 302
     assert DeclaredBot.objects.get().bot_id == bot_id
 
 
@@ -116,12 +116,12 @@ def test_every_mistake_stands_at_its_field(client: Client) -> None:
 def test_models_are_added_by_a_form_of_their_own(client: Client, kind: str) -> None:
     assert client.get(f"{NEW}?kind={kind}").status_code == 200
     model = "org/model" if kind == "transformers" else "smollm2-135m-instruct"
-    asked = {"bot_id": "local", "model": model, "top_k": "20", "allow_download": "on"}
-    assert client.post(f"{NEW}?kind={kind}", asked).status_code == 302
+    params = {"bot_id": "local", "model": model, "top_k": "20", "allow_download": "on"}
+    assert client.post(f"{NEW}?kind={kind}", params).status_code == 302
     row = DeclaredBot.objects.get()
     assert (row.kind, row.title) == (kind, "local")
     assert row.params["top_k"] == 20
-    assert client.post(f"{NEW}?kind={kind}", {**asked, "bot_id": "other", "model": "/etc/passwd"}).status_code == 400
+    assert client.post(f"{NEW}?kind={kind}", {**params, "bot_id": "other", "model": "/etc/passwd"}).status_code == 400
 
 
 def test_a_bot_that_people_are_given_keeps_its_identity(client: Client) -> None:
@@ -158,22 +158,22 @@ async def test_a_bot_is_tried_before_it_is_stored() -> None:
     client = AsyncClient()
     await client.aforce_login(await sync_to_async(make_staff)(Right.READ, Right.BOTS))
     async with serving(says("Hello", " you.")) as server:
-        asked = {**ASKED, "base_url": f"http://127.0.0.1:{server.port}/v1"}
-        response = await client.post(f"{NEW}try/", asked)
+        params = {**ASKED, "base_url": f"http://127.0.0.1:{server.port}/v1"}
+        response = await client.post(f"{NEW}try/", params)
     assert response.status_code == 200
     assert response.json()["text"] == "Hello you."
     assert server.headers[0]["authorization"] == f"bearer {KEY}"
-    gone = await client.post(f"{NEW}try/", asked)
+    gone = await client.post(f"{NEW}try/", params)
     assert gone.status_code == 503
     assert "cannot be reached" in gone.json()["error"]
-    wrong = await client.post(f"{NEW}try/", {**asked, "temperature": "hot"})
+    wrong = await client.post(f"{NEW}try/", {**params, "temperature": "hot"})
     assert wrong.status_code == 400
     assert "Temperature" in wrong.json()["error"]
     assert KEY not in gone.content.decode() + wrong.content.decode()
     assert not await DeclaredBot.objects.aexists()
-    assert (await client.post(NEW, {**asked, "proof": response.json()["proof"]})).status_code == 302
+    assert (await client.post(NEW, {**params, "proof": response.json()["proof"]})).status_code == 302
     assert (await BotHealth.objects.aget(bot_id="lab")).answer_s is not None
-    other = {**asked, "bot_id": "other", "model": "n", "proof": response.json()["proof"]}
+    other = {**params, "bot_id": "other", "model": "n", "proof": response.json()["proof"]}
     assert (await client.post(NEW, other)).status_code == 302
     assert not await BotHealth.objects.filter(bot_id="other").aexists(), "another bot was tried"
     assert await Spending.objects.filter(key="lab").acount() <= 1

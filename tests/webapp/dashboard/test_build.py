@@ -571,15 +571,15 @@ def test_items_are_drawn_from_conversations_by_a_job(staff: Client) -> None:
     html = staff.get(address(study, "bots")).content.decode()
     assert "source (3 chats)" in html
     url = reverse("dashboard:study_items", args=["judged"])
-    asked = {"n_contexts": "5", "n_utterances": "2", "more_than_tokens": "0", "source": "study:source"}
-    answer = staff.post(url, asked)
+    params = {"n_contexts": "5", "n_utterances": "2", "more_than_tokens": "0", "source": "study:source"}
+    answer = staff.post(url, params)
     job = Job.objects.get()
     assert answer["Location"] == reverse("dashboard:job", args=["items", job.pk])
     assert (job.payload["of_study"], job.payload["n_contexts"]) == ("source", 5)
-    refused = staff.post(url, {**asked, "source": "study:none"}, follow=True).content.decode()
+    refused = staff.post(url, {**params, "source": "study:none"}, follow=True).content.decode()
     assert "study:none is not one of the available choices" in refused
     chat = draft("chat")
-    assert staff.post(reverse("dashboard:study_items", args=[chat.key]), asked).status_code == 404
+    assert staff.post(reverse("dashboard:study_items", args=[chat.key]), params).status_code == 404
 
 
 def test_the_link_to_go_through_brings_a_new_person_of_the_platform(staff: Client) -> None:

@@ -254,8 +254,8 @@ def test_a_worker_that_is_killed_at_the_very_end_loses_neither_upload_nor_report
     upload = tmp_path / "talk.jsonl"
     turns = [{"speaker": "human", "text": "hi"}, {"speaker": "bot", "text": "yo"}]
     upload.write_text(json.dumps({"dialogue_id": "a", "bot": "b", "turns": turns}) + "\n")
-    asked = {"file": str(upload), "study": "imp", "is_upload": True}
-    job = job_create(kind="import", payload=asked, enqueue=False)
+    params = {"file": str(upload), "study": "imp", "is_upload": True}
+    job = job_create(kind="import", payload=params, enqueue=False)
 
     def killed(**_: Any) -> None:
         raise SystemExit
@@ -326,9 +326,9 @@ def test_a_csv_is_read_as_its_columns_are_chosen_and_its_choices_are_stored(
         (8, "Note is 'gut'; it must be a number or a word of the scale; this answer is skipped")
     ]
     assert not Study.objects.exists()
-    given = {"study": "talk", "accept": "on", "reversed-note": "on", "low_label-note": "bad", "controls": ["b1"]}
+    values = {"study": "talk", "accept": "on", "reversed-note": "on", "low_label-note": "bad", "controls": ["b1"]}
     for _ in range(2):  # a double click, or a reload
-        answer = staff.post(page, {**columns, **given, "_import": "1"}, follow=True)
+        answer = staff.post(page, {**columns, **values, "_import": "1"}, follow=True)
         assertContains(answer, "7 new conversations")
     assert Job.objects.count() == 1
     study = Study.objects.get(key="talk")

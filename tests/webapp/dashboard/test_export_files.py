@@ -239,9 +239,9 @@ def test_a_package_comes_at_once_or_from_a_worker_as_the_same_bytes(
     assertContains(client.get(PUBLISH, follow=True), url)
     assertNotContains(client.get(SHOWN), url)
     assert body(client.get(url)) == data
-    asked = {"what": "package", "format": "csv"}
+    params = {"what": "package", "format": "csv"}
     with pytest.raises(Refused, match="data packages are zip files"):
-        job_files.export_make(study=study, payload=asked)
+        job_files.export_make(study=study, payload=params)
 
 
 def test_a_package_with_ids_is_for_those_who_may_see_them(study: Study) -> None:

@@ -175,9 +175,9 @@ def test_rated_conversations_of_a_study_are_judged_whole_and_forgotten_with_thei
     job.refresh_from_db()
     assert job.state == State.DONE, job.error
     assert (job.result["unit"], job.result["n_rated"], job.result["question"]) == ("chat", 12, "quality")
-    [found] = job.result["judges"]
-    assert found["verdict"] == "unknown"
-    assert found["biases"]["place"]["reason"].startswith("whole conversations are scored individually")
+    [result] = job.result["judges"]
+    assert result["verdict"] == "unknown"
+    assert result["biases"]["place"]["reason"].startswith("whole conversations are scored individually")
     html = staff.get(ADDRESS)
     assert html.status_code == 200
     assert "It is not known whether Whole may replace a rater" in html.content.decode()
@@ -259,18 +259,18 @@ def test_a_changed_model_is_noticed_and_told(judges: Any, settings: Any, capsys:
     assert "There is no evidence of drift of Good" in capsys.readouterr().out
     judges["good"].rule = lambda text, repeat: of_text(text, repeat) / 2 + 2.2
     call_command("judge_drift", job=job.pk, json=True)
-    [found] = json.loads(capsys.readouterr().out)
-    assert found["has_drifted"] is True
+    [result] = json.loads(capsys.readouterr().out)
+    assert result["has_drifted"] is True
     [alert] = Alert.objects.filter(event=Alert.Event.JUDGE_DRIFTED)
     assert alert.said["title"] == "Confab: the judge Good has drifted"
-    assert alert.said["words"] == found["sentence"]
+    assert alert.said["words"] == result["sentence"]
 
 
 def test_bots_made_of_a_model_are_judges_too_and_a_small_one_is_noted(judges: Any) -> None:
     results = {one.name: one for one in judge_list()}
     assert {"good", "random"} <= results.keys()
     models = [bot for bot in bots if bot.identity.params.get("model")]
-    assert {one.title for one in results.values()} >= {f"{bot.name}, standard prompt" for bot in models}
+    assert {result.title for result in results.values()} >= {f"{bot.name}, standard prompt" for bot in models}
     job = made(uploaded(), "good")
     assert "parameters" not in job.result["sentences"][0]
     metrics.add(RuleJudge(of_text, name="tiny", title="Tiny", bot="tiny-135m"))

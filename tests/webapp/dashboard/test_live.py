@@ -227,8 +227,8 @@ def test_what_is_settled_beside_the_plan(staff: Client) -> None:
         conversation = make_conversation(study, n_exchanges=3)
         is_eliza = conversation.bot.bot_id == "eliza"
         make_rating(conversation, quality=(6 if is_eliza else 2) + n // 2 % 2)
-    [found, *_others] = room(study).orders
-    assert found.n_ratings == 2, "a worker has not looked again"
+    [result, *_others] = room(study).orders
+    assert result.n_ratings == 2, "a worker has not looked again"
     study.order_state.delete()
     room(study)
     run_job(Job.objects.filter(kind="order").latest("pk"))

@@ -47,8 +47,8 @@ def test_a_row_says_where_somebody_is_and_with_which_bot(staff: Client, rated: S
     [[state, *_others]] = rows(people(staff, rated, show="left"))
     assert state == "Left"
     assert len(rows(people(staff, rated, show="done"))) == 8
-    [found] = rows(people(staff, rated, words=chat.participant_id.hex[:12]))
-    assert found == first
+    [result] = rows(people(staff, rated, words=chat.participant_id.hex[:12]))
+    assert result == first
 
 
 def test_pay_is_listed_where_the_study_pays_and_the_reader_may_decide(

@@ -494,7 +494,7 @@ def test_the_results_file_of_mechanical_turk_is_filled_in_by_assignment_or_paste
     visits_approve(study=paid, keys=[good, pasted])
     visit_reject(study=paid, key=bad, reason="=1+1,\n no work")
     code = Task.objects.get(participant=pasted.participant).completion_code
-    given = [
+    values = [
         ("ses-good", "a code with a mistake"),
         ("ses-bad", ""),
         ("of no link", f" {code.lower()} "),
@@ -502,7 +502,7 @@ def test_the_results_file_of_mechanical_turk_is_filled_in_by_assignment_or_paste
         ("a stranger's", "ABC-DEF"),
     ]
     text = "\ufeffAssignmentId,WorkerId,Answer.surveycode\n"
-    text += "".join(f'{assignment},W,"{answer}"\n' for assignment, answer in given)
+    text += "".join(f'{assignment},W,"{answer}"\n' for assignment, answer in values)
     with CaptureQueriesContext(connection) as queries:
         filled = results_filled(paid, io.StringIO(text.removeprefix("\ufeff")), out := io.StringIO())
     assert len(queries) == 3
@@ -514,7 +514,7 @@ def test_the_results_file_of_mechanical_turk_is_filled_in_by_assignment_or_paste
         ("", ""),
         ("", ""),
     ]
-    assert [row["Answer.surveycode"] for row in rows] == [answer for _, answer in given]
+    assert [row["Answer.surveycode"] for row in rows] == [answer for _, answer in values]
     assert (filled.n_filled, filled.n_open, filled.n_unknown) == (3, 1, 1)
     url = reverse("dashboard:study_pay_mturk", args=[paid.key])
 

@@ -33,8 +33,8 @@ def group(name: str) -> Group:
 
 def test_a_person_is_added_sets_a_password_by_the_link_and_signs_in() -> None:
     admin = signed_in(*Right, username="ann")
-    asked = {"username": "bob", "email": "bob@example.org", "groups": [group("analysts").pk]}
-    response = admin.post(PEOPLE, asked)
+    params = {"username": "bob", "email": "bob@example.org", "groups": [group("analysts").pk]}
+    response = admin.post(PEOPLE, params)
     assert response.status_code == 200
     [link] = set(re.findall(r"http://testserver(/set-password/[^<\"]+)", response.content.decode()))
     assert link not in admin.get(PEOPLE).content.decode()
@@ -65,8 +65,8 @@ def test_nobody_changes_their_own_account_or_one_with_rights_that_they_lack() ->
         for action in ("groups", "link", "deactivate", "delete"):
             assert said in change(client, user, action, groups=[group("readers").pk]), (user, action)
     assert User.objects.filter(is_active=True).count() == 3
-    given = {"username": "accomplice", "groups": [group("administrators").pk]}
-    refused = client.post(PEOPLE, given)
+    values = {"username": "accomplice", "groups": [group("administrators").pk]}
+    refused = client.post(PEOPLE, values)
     assert refused.status_code == 400
     assert "rights that you do not have" in refused.content.decode()
     assert not User.objects.filter(username="accomplice").exists()
@@ -90,18 +90,18 @@ def test_an_account_is_deactivated_before_it_is_deleted() -> None:
 
 def test_a_secret_is_stored_replaced_and_never_shown() -> None:
     client = signed_in(Right.READ, Right.BOTS)
-    asked = {"name": "<b>lab</b>", "address": "https://models.example.org/v1", "value": KEY}
-    html = client.post(SECRETS, asked, follow=True).content.decode()
+    params = {"name": "<b>lab</b>", "address": "https://models.example.org/v1", "value": KEY}
+    html = client.post(SECRETS, params, follow=True).content.decode()
     assert "&lt;b&gt;lab&lt;/b&gt;" in html
     assert "https://models.example.org:443" in html
     secret = Secret.objects.get()
     renewed = client.post(reverse("dashboard:secrets_again"), follow=True).content.decode()
     assert "newest key" in renewed
-    refused = client.post(SECRETS, {**asked, "value": f"{KEY}x"})
+    refused = client.post(SECRETS, {**params, "value": f"{KEY}x"})
     assert refused.status_code == 400
     client.post(f"{SECRETS}{secret.pk}/", {"value": f"{KEY}y"})
     secret.refresh_from_db()
-    assert secret_open(secret, asked["address"]) == f"{KEY}y"
+    assert secret_open(secret, params["address"]) == f"{KEY}y"
     assert KEY not in html + renewed + refused.content.decode() + client.get(SECRETS).content.decode()
     client.post(f"{SECRETS}{secret.pk}/", {"action": "delete"})
     assert not Secret.objects.exists()
@@ -110,9 +110,9 @@ def test_a_secret_is_stored_replaced_and_never_shown() -> None:
 @pytest.mark.parametrize("field", ["name", "address", "value"])
 def test_too_much_text_and_unstorable_text_are_refused(field: str) -> None:
     client = signed_in(Right.READ, Right.BOTS)
-    asked = {"name": "lab", "address": "https://models.example.org", "value": KEY}
+    params = {"name": "lab", "address": "https://models.example.org", "value": KEY}
     for text in ("x" * 6000, "nul\0", ""):
-        assert client.post(SECRETS, {**asked, field: text}).status_code == 400, text[:5]
+        assert client.post(SECRETS, {**params, field: text}).status_code == 400, text[:5]
     assert not Secret.objects.exists()
 
 
@@ -128,8 +128,8 @@ def test_a_token_is_shown_once_and_taken_back() -> None:
     empty = ann.get(ADDRESS).content.decode()
     assert "You have no tokens yet" in empty
     assert "http://testserver/api/v1/studies" in empty
-    asked = {"name": "<b>CI</b>", "rights": ["read", "run"], "days": "30"}
-    answer = ann.post(ADDRESS, asked)
+    params = {"name": "<b>CI</b>", "rights": ["read", "run"], "days": "30"}
+    answer = ann.post(ADDRESS, params)
     assert "no-store" in answer["Cache-Control"]
     [text] = set(re.findall(r"confab_[\w-]{43}", answer.content.decode()))
     program = Client(headers={"authorization": f"Bearer {text}"})

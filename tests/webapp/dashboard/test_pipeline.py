@@ -198,8 +198,8 @@ def test_times_are_told_by_earlier_jobs(staff: Client) -> None:
     other = make_study("t")
     MetricRun.objects.create(study=other, metrics=usual, ended_at=now + timedelta(seconds=100), **lasting)
     assert "about" not in line(staff)[1], "nobody knows how long a fit takes"
-    asked = {"preset": "strong", "applies_kept_fit": False}
-    fit: dict[str, Any] = {"study": other, "request": asked}
+    params = {"preset": "strong", "applies_kept_fit": False}
+    fit: dict[str, Any] = {"study": other, "request": params}
     HybridFit.objects.create(**fit, ended_at=now + timedelta(seconds=210), **lasting)
     assert "3 conversations, about 4 minutes." in line(staff)[1]  # 3 x 10 s and 210 s
     MetricRun.objects.create(study=study, metrics=usual, state=State.DONE, ended_at=now - timedelta(hours=2))

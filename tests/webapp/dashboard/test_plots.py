@@ -79,8 +79,8 @@ def summary(titles: list[str], n_dimensions: int = 2) -> StudySummary:
     return StudySummary(dimensions, bots, 0, compared=compared)
 
 
-def drawings(found: PageFigure) -> list[str]:
-    return [found.wide, *(variant.svg for variant in found.narrow)]
+def drawings(result: PageFigure) -> list[str]:
+    return [result.wide, *(variant.svg for variant in result.narrow)]
 
 
 def all_figures(name: str) -> list[PageFigure]:
@@ -102,9 +102,9 @@ def all_figures(name: str) -> list[PageFigure]:
     ]
 
 
-@pytest.mark.parametrize("found", all_figures(HOSTILE), ids=lambda f: f.id)
-def test_every_drawing_is_well_formed_and_escaped(found: PageFigure) -> None:
-    for svg in drawings(found):
+@pytest.mark.parametrize("result", all_figures(HOSTILE), ids=lambda f: f.id)
+def test_every_drawing_is_well_formed_and_escaped(result: PageFigure) -> None:
+    for svg in drawings(result):
         root = ElementTree.fromstring(svg)  # raises if a quote or a control character got through
         assert root.tag.endswith("svg")
         assert "<script" not in svg

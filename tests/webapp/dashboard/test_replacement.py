@@ -113,8 +113,8 @@ def test_every_reader_is_told_the_same(staff: Client, study: Study, tmp_path: Pa
     assert by_title["Judge (Knows)"].share_scored == 1.0
     assert (result.n_ratings, result.n_unrated, result.margin) == (96, 96, pytest.approx(0.6))
     page = staff.get(address(study.key))
-    shown = text_of(page.content.decode())
-    assert result.sentence in shown
+    text = text_of(page.content.decode())
+    assert result.sentence in text
     for card in page.context["candidates"]:
         assert card.title in by_title
         assert [question.question for question in card.questions] == [
@@ -122,8 +122,8 @@ def test_every_reader_is_told_the_same(staff: Client, study: Study, tmp_path: Pa
             "Same values as people",
             "Saves ratings",
         ]
-    assert "Needs metrics that are not computed, such as" in shown
-    assert "Self-play: Start a self-play run with the bots of the study." in shown
+    assert "Needs metrics that are not computed, such as" in text
+    assert "Self-play: Start a self-play run with the bots of the study." in text
     assert page.context["result"].to_json() == document
     path = tmp_path / "report.html"
     call_command("report", "--study", study.key, "--output", str(path), "--sections=replacement", stdout=io.StringIO())

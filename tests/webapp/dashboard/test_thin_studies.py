@@ -71,7 +71,7 @@ def no_numbers(page: str) -> list[str]:
     """Return what a page tells in the place of a number, with some words before it."""
     scripts_gone = re.sub(r"<(script|style)\b.*?</\1>", " ", page, flags=re.DOTALL)
     text = html.unescape(re.sub(r"\s+", " ", strip_tags(scripts_gone)))
-    return [text[max(0, found.start() - 60) : found.end()] for found in NO_NUMBER.finditer(text)]
+    return [text[max(0, result.start() - 60) : result.end()] for result in NO_NUMBER.finditer(text)]
 
 
 def test_the_search_finds_what_is_no_number() -> None:

@@ -80,16 +80,16 @@ def test_ids_need_private_and_codes_need_pay(paid: Study) -> None:
     assert {place: everything[place] & texts for place, texts in SHOWN.items()} == SHOWN
     # Other sets of rights see no more than one of these; and who has fewer, no more at a place than who has more.
     payer = _seen(paid, EVERY - {Right.PRIVATE})
-    assert not {place: found for place, found in payer.items() if found & {PID, VISIT_ID}}
+    assert not {place: result for place, result in payer.items() if result & {PID, VISIT_ID}}
     assert CODE_SHOWN in payer["page study_people"] & payer["page of a visit"]
     reader = _seen(paid, EVERY - {Right.PAY})
     assert PID in reader["record studies_participant"]
     # Who sets a study's codes reads them where they are set; not whom they were shown to.
-    set_there = {place for place, found in reader.items() if CODE_OF_STUDY in found}
+    set_there = {place for place, result in reader.items() if CODE_OF_STUDY in result}
     assert not [place for place in set_there if place.startswith("table")]
-    assert not {place: found for place, found in reader.items() if CODE_SHOWN in found}
+    assert not {place: result for place, result in reader.items() if CODE_SHOWN in result}
     others = _seen(paid, EVERY - {Right.PAY, Right.ADMINISTER}, set_there)
-    assert not {place: found for place, found in others.items() if CODE_OF_STUDY in found}
+    assert not {place: result for place, result in others.items() if CODE_OF_STUDY in result}
 
 
 Request = Callable[[], Any]
@@ -196,8 +196,8 @@ def _files(client: Client, study: Study) -> Iterator[tuple[str, Request]]:
         suffix = " with private" if private else ""
         url = reverse("dashboard:study_export", args=[study.key])
         for exporter in exporter_list():
-            asked = {"what": exporter.name, "format": "csv", "include_failed": "on", **private}
-            yield f"table {exporter.name}{suffix}", partial(client.get, url, asked)
+            params = {"what": exporter.name, "format": "csv", "include_failed": "on", **private}
+            yield f"table {exporter.name}{suffix}", partial(client.get, url, params)
         url = reverse("dashboard:study_package", args=[study.key])
         yield f"package{suffix}", partial(client.post, url, {"include_failed": "on", **private})
 
@@ -216,9 +216,9 @@ def _calls(client: Client, study: Study) -> Iterator[tuple[str, Request]]:
                 for name, value in values.items():
                     where = where.replace(f"{{{name}}}", str(value))
                 where = re.sub(r"\{\w+\}", "1", where)
-                asked = {"include_failed": "true", **private}
+                params = {"include_failed": "true", **private}
                 operation = methods["get"]["operationId"]
-                yield f"call {f'{operation} {table}'.strip()}{suffix}", partial(client.get, where, asked)
+                yield f"call {f'{operation} {table}'.strip()}{suffix}", partial(client.get, where, params)
 
 
 def test_a_study_and_its_rubric_are_read_and_not_changed(chief: Client) -> None:

@@ -56,15 +56,15 @@ def test_each_way_is_told_once(told: list[Any]) -> None:
     [job] = Job.objects.filter(kind="alert")
     run_job(job)
     run_job(Job.objects.create(kind="alert", inline=True))
-    [(found, _headers)] = told
+    [(result, _headers)] = told
     [shown] = blocks_tested("tests/webapp/jobs/test_alerts.py::test_each_way_is_told_once")
     documented = json.loads(shown.text)
-    assert found.keys() == documented.keys()
-    assert found["studies"][0].keys() == documented["studies"][0].keys()
-    assert found["event"] == "bot_set_aside"
-    assert (found["bot"], found["n_failed"], found["needs_person"]) == ("eliza", 3, False)
-    assert found["studies"] == [{"key": "s", "name": "Winter", "n_holding_a_place": 4}]
-    assert found["link"] == "https://confab.example.org/dashboard/bots/eliza/"
+    assert result.keys() == documented.keys()
+    assert result["studies"][0].keys() == documented["studies"][0].keys()
+    assert result["event"] == "bot_set_aside"
+    assert (result["bot"], result["n_failed"], result["needs_person"]) == ("eliza", 3, False)
+    assert result["studies"] == [{"key": "s", "name": "Winter", "n_holding_a_place": 4}]
+    assert result["link"] == "https://confab.example.org/dashboard/bots/eliza/"
     [letter] = mail.outbox
     assert letter.to == ["lab@example.org"]
     assert "eliza failed 3 times in a row" in letter.body

@@ -357,6 +357,6 @@ def test_going_on_is_a_button_on_the_pages_of_metrics_and_fits(
         answer = admin_client.post(go_on, {"next": page})
     assert answer["Location"] == page
     assertNotContains(admin_client.get(page), go_on)
-    (found,) = {"metrics": MetricRun, "hybrid": HybridFit}[kind].objects.all()
-    assert (found.state, found.inline) == ("queued", False)
-    assert sent == [found]
+    (result,) = {"metrics": MetricRun, "hybrid": HybridFit}[kind].objects.all()
+    assert (result.state, result.inline) == ("queued", False)
+    assert sent == [result]

@@ -216,8 +216,8 @@ def test_imported_conversations_are_told_by_their_words(tmp_path: Path, admin_cl
     assert "are valid for English only: Question score, Sentiment by VADER." in result
     results = {one.metric.name: one for one in metrics_left_out(study=study)}
     assert set(results) == {"question", "vader"}
-    assert all(one.n == {"de": 2, "es": 1} for one in results.values())
-    assert not any(one.is_whole for one in results.values())
+    assert all(result.n == {"de": 2, "es": 1} for result in results.values())
+    assert not any(result.is_whole for result in results.values())
     rows = MetricResult.objects.filter(metric__name="question").order_by("pk")
     assert [row.language for row in rows] == ["de", "de", "es", "", ""]
     assert rows[0].reasons["question_user"] == {"code": "other_language", "language": "de", "holds": ["en"]}
@@ -263,9 +263,9 @@ def test_a_chat_is_in_the_language_of_its_study_whatever_is_written() -> None:
     assert [(one.metric.name, one.n, one.is_whole) for one in left] == [("question", {"ar": 1}, True)]
     assert "in Arabic, because they are valid for English only: Question score." in left_out_sentences(left)[0]
     fit = HybridFit(study=study)
-    kept, [found] = features_held(fit, ["question_user", "words_user"], may_leave_out=True)
+    kept, [result] = features_held(fit, ["question_user", "words_user"], may_leave_out=True)
     assert kept == ["words_user"]
-    assert found.to_json() == {"code": "other_language", "features": ["question_user"], "languages": ["ar"]}
+    assert result.to_json() == {"code": "other_language", "features": ["question_user"], "languages": ["ar"]}
     for features, may in ((["question_user"], True), (["question_user", "words_user"], False)):
         with pytest.raises(Refused, match="Arabic"):
             features_held(fit, features, may_leave_out=may)

@@ -133,9 +133,9 @@ def test_storing_twice_stores_once(fake_bot: MakeBot) -> None:
     run = create("twice", n=2)
     bot = bot_load("twice")
     played = play(bot, seeds=[conversation_seed(run, BotPair("twice"), n) for n in range(2)], n_turns=2)
-    given: dict[str, Any] = {"run": run, "version": bot_version_record(bot=bot), "ordinals": [0, 1]}
-    assert selfplay_store(**given, played=played) == 2
-    assert selfplay_store(**given, played=played) == 0
+    values: dict[str, Any] = {"run": run, "version": bot_version_record(bot=bot), "ordinals": [0, 1]}
+    assert selfplay_store(**values, played=played) == 2
+    assert selfplay_store(**values, played=played) == 0
     assert Conversation.objects.count() == 2
     assert Turn.objects.count() == 4
 

@@ -89,10 +89,10 @@ def test_mistakes_are_one_line_before_any_work(config_file):
     with pytest.raises(CommandError) as caught:
         train(config_file)
     assert caught.value.returncode == 1
-    said = str(caught.value)
-    assert said.startswith(f"{config_file}: 3 mistakes: (1) sizes.E is 0; it must be")
-    assert "(2) keeping.log_every is 'often'; it must be a whole number" in said
-    assert "(3) optimizer is an unknown key; did you mean optimiser? Allowed: name, model" in said
+    text = str(caught.value)
+    assert text.startswith(f"{config_file}: 3 mistakes: (1) sizes.E is 0; it must be")
+    assert "(2) keeping.log_every is 'often'; it must be a whole number" in text
+    assert "(3) optimizer is an unknown key; did you mean optimiser? Allowed: name, model" in text
     config_file.write_text(yaml.safe_dump(values))
     with pytest.raises(CommandError, match=r"path is 'small\.jsonl', but there is no .*--data"):
         train(config_file, "--data", str(config_file.parent / "elsewhere"))

@@ -161,9 +161,9 @@ def test_a_mistyped_config_is_refused_before_there_is_a_job(config_file: Path) -
     config_file.write_text(yaml.safe_dump(wrong))
     with pytest.raises(CommandError, match=r"2 mistakes.*did you mean optimiser"):
         command(config_file, "out", "--enqueue")
-    asked = {"config": wrong, "data": str(config_file.parent), "output": "out"}
+    params = {"config": wrong, "data": str(config_file.parent), "output": "out"}
     with pytest.raises(Refused, match=r"2 mistakes.*did you mean optimiser"):
-        job_create(kind="training", payload=asked)
+        job_create(kind="training", payload=params)
     elsewhere = {"config": values, "data": str(config_file.parent / "none"), "output": "out"}
     with pytest.raises(Refused, match="there is no"):
         job_create(kind="training", payload=elsewhere)

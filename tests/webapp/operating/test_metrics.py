@@ -36,8 +36,8 @@ def scraped(**headers: str) -> Values:
     }
 
 
-def value(found: Values, name: str, **labels: str) -> float:
-    return found[name, frozenset(labels.items())]
+def value(result: Values, name: str, **labels: str) -> float:
+    return result[name, frozenset(labels.items())]
 
 
 @pytest.fixture

@@ -261,7 +261,7 @@ def test_the_check_beside_the_choice_is_asked_once_whatever_pairs_go(browser: Cl
 
 def test_pairs_are_new_balanced_and_end() -> None:
     study = make_arena(bots=["eliza", "parrot", "generic", "retrieval"], n_comparisons=4)
-    given: dict[str, int] = {}
+    values: dict[str, int] = {}
     sides: dict[str, int] = {}
     for _person in range(12):
         task = task_open(participant=make_participant(study))
@@ -270,9 +270,9 @@ def test_pairs_are_new_balanced_and_end() -> None:
         assert len(set(pairs)) == 4
         assert all(len(pair) == 2 for pair in pairs)
         for slot in slots:
-            given[slot.bot_id] = given.get(slot.bot_id, 0) + 1
+            values[slot.bot_id] = values.get(slot.bot_id, 0) + 1
             sides[slot.bot_id] = sides.get(slot.bot_id, 0) + (slot.side == "A")
-    assert max(given.values()) - min(given.values()) <= 4, given
+    assert max(values.values()) - min(values.values()) <= 4, values
     assert all(4 <= n <= 20 for n in sides.values()), sides
 
 

@@ -123,25 +123,25 @@ def test_answers_that_name_other_replies_are_refused() -> None:
 
 def test_the_draw_of_replies_is_balanced() -> None:
     study = make_best_worst(models="abcdef", n_items=1)
-    given = []
+    values = []
     for _person in range(30):
         task = task_open(participant=make_participant(study))
         [four] = task.payload["shown"].values()
-        given.append(four)
+        values.append(four)
         choose(task)
-    times = Counter(number for four in given for number in four)
+    times = Counter(number for four in values for number in four)
     assert set(times.values()) == {20}, "each of six in two thirds of 30 tasks"
-    together = Counter(frozenset(pair) for four in given for pair in combinations(four, 2))
+    together = Counter(frozenset(pair) for four in values for pair in combinations(four, 2))
     assert len(together) == 15
     assert max(together.values()) - min(together.values()) <= 3
-    places = Counter(place for four in given for place in enumerate(four))
+    places = Counter(place for four in values for place in enumerate(four))
     assert len(places) == 24
     assert max(places.values()) - min(places.values()) <= 2
 
 
 def test_replies_that_were_shown_least_come_next_in_new_places() -> None:
-    given = [[0, 1, 2, 3], [0, 1, 2, 4]]
-    four = replies_balanced(6, given, 4, random.Random(1))
+    values = [[0, 1, 2, 3], [0, 1, 2, 4]]
+    four = replies_balanced(6, values, 4, random.Random(1))
     assert {3, 4, 5} < set(four), "of the others each was shown twice"
     twice = replies_balanced(4, [[0, 1, 2, 3]] * 3, 4, random.Random(1))
     assert all(number != place for place, number in enumerate(twice))
@@ -274,8 +274,8 @@ def test_the_builder_and_the_command_draw_chats(of_chats: Study, capsys: pytest.
     page = staff.get(reverse("dashboard:study_build_step", args=["a", "bots"]))
     assert page.status_code == 200
     assert "None: each item has 4 whole chats of different bots, in the same condition" in shown(page)
-    asked = {"n_contexts": "5", "n_utterances": "3", "more_than_tokens": "10", "source": "study:s"}
-    sent = staff.post(reverse("dashboard:study_items", args=["a"]), asked)
+    params = {"n_contexts": "5", "n_utterances": "3", "more_than_tokens": "10", "source": "study:s"}
+    sent = staff.post(reverse("dashboard:study_items", args=["a"]), params)
     job = Job.objects.get()
     assert sent["Location"] == reverse("dashboard:job", args=["items", job.pk])
     run_job(job)
@@ -362,5 +362,5 @@ def test_conversations_with_an_item_stay_in_their_set(of_chats: Study) -> None:
     chats = make_chats(4)
     Conversation.objects.update(source=Conversation.Source.IMPORT, participant=None)
     draw_chats(of_chats)
-    [found] = imported_sets(Study.objects.get(key="s"))
-    assert (found.n, found.n_given) == (len(chats), len(chats))
+    [result] = imported_sets(Study.objects.get(key="s"))
+    assert (result.n, result.n_given) == (len(chats), len(chats))

@@ -137,10 +137,10 @@ def test_a_reply_that_never_comes_does_not_hold_the_form_back(study: Study, brow
 def test_missing_answers_are_named_and_the_others_kept(study: Study, browser: Client) -> None:
     conversation = begin(browser)
     chat(conversation, 3)
-    given = {**ANSWERS, "comments": "<b>Kept</b>"}
-    del given["quality"], given["empathy"]
+    values = {**ANSWERS, "comments": "<b>Kept</b>"}
+    del values["quality"], values["empathy"]
     path = f"/chat/{conversation.pk}/rate/"
-    response = post(browser, path, **given)
+    response = post(browser, path, **values)
     assert response.status_code == 302, "a page that answered a form could not be reloaded"
     for _ in range(2):
         page = browser.get(response.url).content.decode()

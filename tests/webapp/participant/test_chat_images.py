@@ -56,8 +56,8 @@ class Seeing(BotDefaults):
     async def stream(self, context: chatbots.Conversation) -> AsyncIterator[str]:
         """Yield the size of the image."""
         kind, _, data = context.turns[-1].image.partition(",")
-        with Image.open(io.BytesIO(base64.b64decode(data))) as found:
-            yield f"{kind}, {found.width} by {found.height}, {len(found.getexif())} tags."
+        with Image.open(io.BytesIO(base64.b64decode(data))) as result:
+            yield f"{kind}, {result.width} by {result.height}, {len(result.getexif())} tags."
 
 
 class AlsoSeeing(Seeing):
@@ -154,8 +154,8 @@ def test_an_image_is_stored_once_and_re_encoded(browser: Client, form: str) -> N
     assert (response.status_code, response["Content-Type"]) == (200, "image/jpeg")
     assert response["X-Content-Type-Options"] == "nosniff"
     assert b"SECRET" not in response.content
-    with Image.open(io.BytesIO(response.content)) as found:
-        assert (found.format, found.size, dict(found.getexif())) == ("JPEG", (1024, 2048), {})
+    with Image.open(io.BytesIO(response.content)) as result:
+        assert (result.format, result.size, dict(result.getexif())) == ("JPEG", (1024, 2048), {})
 
 
 def broken_files() -> dict[str, tuple[bytes, int, str]]:
@@ -200,8 +200,8 @@ def test_images_of_all_modes_are_taken(mode: str) -> None:
     form = "JPEG" if mode == "CMYK" else "PNG"
     encoded, size = images.image_encode(picture(mode=mode, form=form))
     assert size == (60, 40)
-    with Image.open(io.BytesIO(encoded)) as found:
-        assert found.mode == "RGB"
+    with Image.open(io.BytesIO(encoded)) as result:
+        assert result.mode == "RGB"
 
 
 def test_of_an_animation_the_first_frame_is_stored() -> None:
@@ -209,8 +209,8 @@ def test_of_an_animation_the_first_frame_is_stored() -> None:
     file = io.BytesIO()
     frames[0].save(file, "WEBP", save_all=True, append_images=frames[1:])
     encoded, _size = images.image_encode(file.getvalue())
-    with Image.open(io.BytesIO(encoded)) as found:
-        assert found.getpixel((10, 10))[2] > 200
+    with Image.open(io.BytesIO(encoded)) as result:
+        assert result.getpixel((10, 10))[2] > 200
 
 
 def test_who_may_send_an_image_and_when(browser: Client) -> None:

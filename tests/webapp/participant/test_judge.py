@@ -213,14 +213,14 @@ def test_a_pair_of_replies_is_compared_and_stored_by_model_whatever_side_it_stoo
         left, right = ("b", "a") if slot.is_flipped else ("a", "b")
         assert page.index(f"reply of {left}") < page.index(f"reply of {right}")
         side_of_a = "b" if slot.is_flipped else "a"
-        given = {**dict.fromkeys(asked, "same"), "quality": side_of_a}
+        values = {**dict.fromkeys(asked, "same"), "quality": side_of_a}
         if n == 3:
             incomplete = shown(post(browser, address, _n="3", quality=side_of_a))
             assert "3 answers are missing" in incomplete
             assert '<a href="#fluency-a">Go to question 2</a>' in incomplete
             assert "not on the scale" not in incomplete
-            assert "Please select A, B" in shown(post(browser, address, _n="3", **{**given, "quality": "5"}))
-        post(browser, address, _n=str(n), **given)
+            assert "Please select A, B" in shown(post(browser, address, _n="3", **{**values, "quality": "5"}))
+        post(browser, address, _n=str(n), **values)
         if n < 3:
             again = shown(browser.get(f"{address}?n={n}"))
             assert f'id="quality-{side_of_a}" value="{side_of_a}"' in again
@@ -319,14 +319,14 @@ def test_each_pair_has_two_bots_and_nobody_reads_a_conversation_twice() -> None:
 
 def test_a_pair_that_is_begun_is_given_to_as_many_people_as_are_wanted() -> None:
     study = make_dialogues(8, n_dialogues=1, raters_each_pair=2)
-    given = []
+    values = []
     for number in range(4):
         task = task_open(participant=make_participant(study, entry_nonce=f"r{number}"))
         [(a, b)] = pairs_of(task)
-        given.append((str(a.conversation_id), str(b.conversation_id)))
-    counts = Counter(frozenset(pair) for pair in given)
+        values.append((str(a.conversation_id), str(b.conversation_id)))
+    counts = Counter(frozenset(pair) for pair in values)
     assert sorted(counts.values()) == [2, 2]
-    assert len(set(given)) == 4, "each conversation of a pair was A once"
+    assert len(set(values)) == 4, "each conversation of a pair was A once"
 
 
 def test_conversations_of_a_self_play_run_are_compared() -> None:

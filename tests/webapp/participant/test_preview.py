@@ -216,11 +216,11 @@ def test_good_bots_alone_do_not_crowd_the_top(bots: list[str], n_points: int) ->
 def test_people_who_compare_differ_too() -> None:
     """Two good replies get all three answers; a good one mostly wins over an echo, on whichever side it stands."""
     good = GOOD["talker"][:2]
-    given = [person_of(seed).prefer("hi", good, "quality", ["a", "same", "b"]) for seed in PEOPLE]
-    assert min(Counter(given)[side] for side in ("a", "same", "b")) > len(PEOPLE) / 6
+    values = [person_of(seed).prefer("hi", good, "quality", ["a", "same", "b"]) for seed in PEOPLE]
+    assert min(Counter(values)[side] for side in ("a", "same", "b")) > len(PEOPLE) / 6
     for heard, better in (([good[0], "hi"], "a"), (["hi", good[0]], "b")):
-        given = [person_of(seed).prefer("hi", heard, "quality", ["a", "same", "b"]) for seed in PEOPLE]
-        assert len(PEOPLE) / 2 < given.count(better) < len(PEOPLE)
+        values = [person_of(seed).prefer("hi", heard, "quality", ["a", "same", "b"]) for seed in PEOPLE]
+        assert len(PEOPLE) / 2 < values.count(better) < len(PEOPLE)
 
 
 def test_people_have_favourites_that_others_share_in_part() -> None:

@@ -42,14 +42,14 @@ def statements_locked(statements: list[str]) -> int:
 def test_a_chat_asks_no_more_of_the_database_than_this(study: Study) -> None:
     for _first in study.bots:  # the day's first visit and each bot's first chat ask more
         begin(Client(enforce_csrf_checks=True))
-    asked, browser = {}, Client(enforce_csrf_checks=True)
+    params, browser = {}, Client(enforce_csrf_checks=True)
 
     def counted(name: str, act: Callable[[], Any]) -> Any:
         with CaptureQueriesContext(connection) as queries:
             result = act()
-        asked[name] = len(queries)
+        params[name] = len(queries)
         if name == "start":
-            asked["locked"] = statements_locked([query["sql"] for query in queries.captured_queries])
+            params["locked"] = statements_locked([query["sql"] for query in queries.captured_queries])
         return result
 
     page = counted("entry", lambda: browser.get("/s/s/"))
@@ -70,4 +70,4 @@ def test_a_chat_asks_no_more_of_the_database_than_this(study: Study) -> None:
     rated = counted("rating", lambda: post(browser, f"/chat/{chat.pk}/rate/", **ANSWERS))
     assert rated.url == f"/chat/{chat.pk}/done/"
     assert counted("done", lambda: browser.get(rated.url)).status_code == 200
-    assert {name: n for name, n in asked.items() if n > MOST[name]} == {}
+    assert {name: n for name, n in params.items() if n > MOST[name]} == {}

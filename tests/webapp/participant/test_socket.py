@@ -175,8 +175,8 @@ async def test_a_page_that_goes_before_the_acknowledgement_still_gets_its_reply(
 
 async def reply_asked_for(conversation_id: str) -> None:
     """Hear what the bot host hears until it is asked for this reply."""
-    asked = {"type": "reply.request", "conversation_id": conversation_id}
-    while await get_channel_layer().receive(events.bot_host_channel("default")) != asked:
+    params = {"type": "reply.request", "conversation_id": conversation_id}
+    while await get_channel_layer().receive(events.bot_host_channel("default")) != params:
         pass
 
 

@@ -258,7 +258,7 @@ def test_a_visit_is_found_by_its_name_which_holds_no_id(paid: Study, visit: Make
 
 def named(study: Study) -> dict[SubmissionKey, dict[str, str]]:
     flags = flags_of(submissions_of(study))
-    return {key: {flag.name: flag.words for flag in found} for key, found in flags.items()}
+    return {key: {flag.name: flag.words for flag in result} for key, result in flags.items()}
 
 
 def test_half_the_usual_time_is_fast(paid: Study, visit: Make) -> None:

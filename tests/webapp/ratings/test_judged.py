@@ -72,14 +72,14 @@ def test_items_are_judged_alike_from_the_study_its_file_and_its_package(study: S
     for what, form, path in (("judged", "jsonl", file), ("package", "csv", package)):
         json_of("export", "--study", "lab", "--what", what, "--format", form, "--output", str(path))
     here = json_of("evaluate_metrics", "--study", "lab", "--metrics", metrics, "--target", "dull")
-    for found in (
+    for result in (
         json_of("evaluate_metrics", "--data", str(file), "--metrics", metrics, "--target", "dull"),
         {
             name: one.to_json()
             for name, one in confab.judge(confab.read(package), metrics.split(","), target="dull").items()
         },
     ):
-        assert found == here
+        assert result == here
     assert here["words_bot"]["n"] == 6
     assert here["words_bot"]["pearson"]["r"] < -0.9, "what is dull is bad: the question is reversed"
     assert here["words_bot"]["models"].keys() == {"a", "b"}
@@ -122,7 +122,7 @@ def test_marked_replies_are_judged_on_every_label() -> None:
             answers = {**dict.fromkeys(keys, 0), "asks": 1, "ignores": ticked}
             rating_add(task=task, target=judgement.target, answers=answers)
     results = list(study_judged(study))
-    assert [one.response for one in results] == ["reply 0", "reply 1", "reply 2"]
+    assert [result.response for result in results] == ["reply 0", "reply 1", "reply 2"]
     assert [value for _, value in results[0].scores("asks")[0]] == [1, 1]
     assert sorted(value for _, value in results[0].scores("ignores")[0]) == [0, 1]
     told = judge(judgements_of(results), ["words_bot", "length"], target="asks")
@@ -168,9 +168,9 @@ def test_lines_left_out_are_told_with_the_result(tmp_path: Path) -> None:
 
 
 def test_a_file_in_another_language_is_told_with_the_metrics_that_do_not_hold_for_it(tmp_path: Path) -> None:
-    said = ["Hallo, wie war dein Tag heute? Ich war mit dem Hund im Park.", "Das ist schön."]
+    texts = ["Hallo, wie war dein Tag heute? Ich war mit dem Hund im Park.", "Das ist schön."]
     rows = [
-        {"id": k, "source": "lab", "context": said, "response": f"Ja, {k} Mal.", "reference": "Ja.",
+        {"id": k, "source": "lab", "context": texts, "response": f"Ja, {k} Mal.", "reference": "Ja.",
          "ratings": [{"a": k}]}
         for k in range(4)
     ]  # fmt: skip

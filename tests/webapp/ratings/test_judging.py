@@ -196,12 +196,12 @@ def test_the_database_takes_one_target_a_rating_and_one_rating_a_target(study: S
     task = task_open(participant=make_participant(study))
     left, right, alone = slots_of(task)
     turn = Turn.objects.filter(speaker="bot")[0]
-    given = {"task": task, "participant": task.participant, "rubric": study.rubric, "submitted_at": timezone.now()}
+    values = {"task": task, "participant": task.participant, "rubric": study.rubric, "submitted_at": timezone.now()}
 
     def refused(**fields: Any) -> bool:
         try:
             with transaction.atomic():
-                Rating.objects.create(**{**given, **fields})
+                Rating.objects.create(**{**values, **fields})
         except IntegrityError:
             return True
         return False

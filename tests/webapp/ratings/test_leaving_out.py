@@ -256,9 +256,9 @@ def test_known_answers_and_items_shown_twice_have_flags_of_their_own() -> None:
 def test_a_fit_of_the_hybrid_metric_leaves_people_out_too(rated: Study) -> None:
     run_job(metric_run_create(study=rated, metrics=["words"], enqueue=False))
     refresh_flags(rated)
-    asked: dict[str, Any] = {"targets": ["quality"], "features": ["words_user"], "enqueue": False}
-    everybody = fit_create(study=rated, **asked)
-    fewer = fit_create(study=rated, **asked, excluded_flags=WITHOUT)
+    params: dict[str, Any] = {"targets": ["quality"], "features": ["words_user"], "enqueue": False}
+    everybody = fit_create(study=rated, **params)
+    fewer = fit_create(study=rated, **params, excluded_flags=WITHOUT)
     assert "without" not in everybody.request
     for fit, n in ((everybody, 4), (fewer, 3)):
         tables = FitTables(fit, ["words_user"])

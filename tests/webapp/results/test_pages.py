@@ -214,9 +214,9 @@ def test_the_report_is_made_by_a_job_of_the_stored_results(
 
 @pytest.mark.parametrize("by", ["body", "address"])
 def test_a_report_is_found_by_the_parameters_of_its_post(staff: Client, study: Study, by: str) -> None:
-    asked = {"synthetic": "1", "without": "fast,pasted", "sections": "ratings,raters"}
+    params = {"synthetic": "1", "without": "fast,pasted", "sections": "ratings,raters"}
     page = address(study, "study_report")
-    answer = staff.post(page, asked) if by == "body" else staff.post(f"{page}?{urlencode(asked, safe=',')}")
+    answer = staff.post(page, params) if by == "body" else staff.post(f"{page}?{urlencode(params, safe=',')}")
     do_all()
     response = staff.get(answer["Location"])
     [job] = Job.objects.filter(kind="report")

@@ -156,15 +156,15 @@ def test_self_play_of_the_same_bots_is_compared_too(monkeypatch: pytest.MonkeyPa
     run_job(played)
     metric_run_create(run=played, metrics=["words"], enqueue=False)
     run_job(MetricRun.objects.latest("pk"))
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
 
     def keep(people: Any, simulated: Any, selfplay: Any) -> RealismResult:
-        given.update(people=people, simulated=simulated, selfplay=selfplay)
+        values.update(people=people, simulated=simulated, selfplay=selfplay)
         return RESULT
 
     monkeypatch.setattr("evaluation.simulation.realism.compare.realism", keep)
     assert realism_compute(run, "replayed") == RESULT
-    sizes = {name: (len(one), one.bots, one.is_selfplay) for name, one in given.items()}
+    sizes = {name: (len(one), one.bots, one.is_selfplay) for name, one in values.items()}
     bots = ("eliza", "generic", "parrot")
     assert sizes == {"people": (5, bots, False), "simulated": (12, bots, False), "selfplay": (6, bots, True)}
 

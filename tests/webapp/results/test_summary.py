@@ -118,6 +118,6 @@ def test_unnamed_raters_are_not_taken_for_one_person() -> None:
             answers={"quality": 1 + number},
             submitted_at=conversation.created_at,
         )
-    (found,) = [bot for bot in bot_summary(study).bots if bot.bot.bot_id == "b"]
-    interval = found.intervals["quality"]
+    (result,) = [bot for bot in bot_summary(study).bots if bot.bot.bot_id == "b"]
+    interval = result.intervals["quality"]
     assert interval.low < 3.5 < interval.high

@@ -50,9 +50,9 @@ def counted() -> dict[uuid.UUID, dict[str, float]]:
             changed = max(rating.updated_at for rating in ratings)
             one["time.rated"] = round(changed.timestamp(), 5)
         for key in {key for rating in ratings for key in rating.answers}:
-            given = [rating.answers[key] for rating in ratings if key in rating.answers]
-            one[f"rating.{key}"] = sum(given) / len(given)
-            one |= spread_of(key, given)
+            values = [rating.answers[key] for rating in ratings if key in rating.answers]
+            one[f"rating.{key}"] = sum(values) / len(values)
+            one |= spread_of(key, values)
         means = [mean for rating in ratings if (mean := mean_of(rating)) is not None]
         if means:
             one["rating.mean_of_all"] = round(sum(means) / len(means), 5)

@@ -237,13 +237,13 @@ def test_all_tags_and_notes_lead_to_the_searches_that_find_them(reader: Client, 
     assert html.index("Look&lt;/b&gt;") < html.index(">lee<")
     assert [(tag.text, tag.n) for tag, _href in page.context["noted_tags"]] == [("odd <i>one</i>", 2)]
     results = {href: reader.get(href).context for href in links(html)}
-    assert [(one["bench"].line, one["page"].total) for one in results.values()] == [
+    assert [(result["bench"].line, result["page"].total) for result in results.values()] == [
         ("is:noted", 2),
         ("is:noted", 2),
         ("is:starred", 1),
         ('tag:"odd <i>one</i>"', 2),
     ]
-    opened = [one["pane"].conversation for one in results.values()]
+    opened = [result["pane"].conversation for result in results.values()]
     assert opened[:3] == [other, chat, other]
 
 

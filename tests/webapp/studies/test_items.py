@@ -232,8 +232,8 @@ def test_conversations_are_taken_out_but_for_those_that_something_hangs_on() -> 
     other = make_study("o", protocol="annotate", bots=[], state="draft")
     replies = [{"model": "m", "text": "yes"}]
     Item.objects.create(study=other, key="1", responses=replies, conversation=drawn)
-    [found] = imported_sets(study)
-    assert (found.name, found.n, found.n_given) == ("sample", 6, 2)
+    [result] = imported_sets(study)
+    assert (result.name, result.n, result.n_given) == ("sample", 6, 2)
     assert imported_set_remove(study=study, name="sample") == (4, 2)
     assert {*study.conversations.all()} == {mine, drawn}
     assert not Participant.objects.filter(is_synthetic=True).exists()
@@ -337,8 +337,8 @@ def test_a_draft_that_becomes_a_comparison_asks_its_questions_and_back() -> None
     study = make_study("p", state="draft")
     study_edit(study=study, protocol="pairwise")
     study.refresh_from_db()
-    asked = {dimension.key: dimension.scale for dimension in study.rubric.dimensions.all()}
-    assert asked == dict.fromkeys(("quality", "fluency", "relatedness", "empathy"), (-1, 1))
+    params = {dimension.key: dimension.scale for dimension in study.rubric.dimensions.all()}
+    assert params == dict.fromkeys(("quality", "fluency", "relatedness", "empathy"), (-1, 1))
     study_edit(study=study, protocol="chat")
     study.refresh_from_db()
     assert study.rubric.dimensions.count() == 5

@@ -58,9 +58,9 @@ def test_what_people_answer_is_kept_shown_packed_and_read_back(study: Study, cli
     files = opened(packed(study))
     assert files["heds.md"] == markdown.content
     assert b"[To be completed by the researchers]" in files["heds.md"]
-    asked = {answer["number"]: answer for answer in json.loads(files["heds.json"])["answers"]}
-    assert asked["5.1"]["from_researchers"] == "Board 7 <b>"
-    assert (asked["5.1"]["to_be_answered"], asked["1.1.1"]["to_be_answered"]) == (False, True)
+    params = {answer["number"]: answer for answer in json.loads(files["heds.json"])["answers"]}
+    assert params["5.1"]["from_researchers"] == "Board 7 <b>"
+    assert (params["5.1"]["to_be_answered"], params["1.1.1"]["to_be_answered"]) == (False, True)
     (tmp_path / "x.zip").write_bytes(packed(study))
     import_conversations(tmp_path / "x.zip", study_key="again")
     assert Study.objects.get(key="again").datasheet == study.datasheet

@@ -373,13 +373,13 @@ def test_a_data_package_keeps_which_scales_were_read_off(tmp_path: Path) -> None
     read_off = {"fun": False, "quality": True}
     assert study.rubric.scale_inferred
     assert {dimension.key: dimension.scale_inferred for dimension in study.rubric.dimensions.all()} == read_off
-    for found in (study_ratings(study), confab.read(packed).answers):
-        assert {dimension.key: dimension.inferred for dimension in found.dimensions} == read_off
-        assert {dimension.key: (dimension.low, dimension.high) for dimension in found.dimensions} == {
+    for result in (study_ratings(study), confab.read(packed).answers):
+        assert {dimension.key: dimension.inferred for dimension in result.dimensions} == read_off
+        assert {dimension.key: (dimension.low, dimension.high) for dimension in result.dimensions} == {
             "quality": (4, 6),
             "fun": (0, 1),
         }
-        means = {row.dimension: row.interval for row in bot_means(found).rows.values()}
+        means = {row.dimension: row.interval for row in bot_means(result).rows.values()}
         assert (means["fun"].high, means["quality"].high > 6) == (1, True)
 
 

@@ -56,8 +56,8 @@ def test_every_form_of_an_export_reads_the_same(study: Study, tmp_path: Path) ->
         with zipfile.ZipFile(packed, "w") as archive:
             archive.write(messages, messages.name)
             archive.write(ratings, ratings.name)
-        for found in (confab.read(messages, ratings), confab.read(folder), confab.read(packed)):
-            for name, table in tables(found).items():
+        for result in (confab.read(messages, ratings), confab.read(folder), confab.read(packed)):
+            for name, table in tables(result).items():
                 pd.testing.assert_frame_equal(table, whole[name], check_like=True, obj=f"{ending} {name}")
 
 

@@ -62,9 +62,9 @@ def test_csv_comes_back(tmp_path: Path, rows: list[tuple[Any, ...]]) -> None:
     path = tmp_path / "x.csv"
     assert write_file(path, "csv", COLUMNS, rows) == len(rows)
     with path.open(encoding="utf-8", newline="") as file:
-        header, *found = csv.reader(file)
+        header, *result = csv.reader(file)
     assert header == [column.name for column in COLUMNS]
-    for given_row, cells in zip(rows, found, strict=True):
+    for given_row, cells in zip(rows, result, strict=True):
         word, count, value, flag, at, inner = given_row
         assert unescape_cell(cells[0]) == (word or "")
         assert cells[1] == ("" if count is None else str(count))
@@ -82,13 +82,13 @@ def test_json_lines_and_parquet_come_back(tmp_path: Path, rows: list[tuple[Any, 
     lines = (tmp_path / "x.jsonl").read_bytes().decode().split("\n")
     assert lines.pop() == ""
     for given_row, line in zip(rows, lines, strict=True):
-        found = json.loads(line)
-        found["at"] = datetime.fromisoformat(found["at"]) if found["at"] else None
-        assert found == dict(zip(names, given_row, strict=True))
+        result = json.loads(line)
+        result["at"] = datetime.fromisoformat(result["at"]) if result["at"] else None
+        assert result == dict(zip(names, given_row, strict=True))
     write_file(tmp_path / "x.parquet", "parquet", COLUMNS, rows)
-    for given_row, found in zip(rows, pq.read_table(tmp_path / "x.parquet").to_pylist(), strict=True):
-        found["inner"] = json.loads(found["inner"]) if found["inner"] is not None else None
-        assert found == dict(zip(names, given_row, strict=True))
+    for given_row, result in zip(rows, pq.read_table(tmp_path / "x.parquet").to_pylist(), strict=True):
+        result["inner"] = json.loads(result["inner"]) if result["inner"] is not None else None
+        assert result == dict(zip(names, given_row, strict=True))
 
 
 def test_numbers_are_not_taken_for_formulas_and_raw_leaves_texts() -> None:

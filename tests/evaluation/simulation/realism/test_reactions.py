@@ -20,9 +20,9 @@ def side(slope: float, name: str, seed: int = 0) -> object:
     return turns_of(values, np.arange(480), bots, side=name)
 
 
-def row(found: tuple[ReactionSlopes, ...], reaction: str) -> ReactionSlopes:
+def row(result: tuple[ReactionSlopes, ...], reaction: str) -> ReactionSlopes:
     """Return the row of a reaction."""
-    return next(one for one in found if one.reaction == reaction)
+    return next(one for one in result if one.reaction == reaction)
 
 
 def test_a_slope_is_statsmodels() -> None:

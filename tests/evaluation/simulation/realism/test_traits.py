@@ -17,9 +17,9 @@ from evaluation.stats.effect_sizes import Effect
 from tests.evaluation.simulation.realism.made import person_side, random_side, turns_of
 
 
-def row(found: tuple[TraitDistance, ...], quantity: str, level: str = "turn") -> TraitDistance:
+def row(result: tuple[TraitDistance, ...], quantity: str, level: str = "turn") -> TraitDistance:
     """Return the row of a quantity at a level."""
-    return next(one for one in found if (one.quantity, one.level) == (quantity, level))
+    return next(one for one in result if (one.quantity, one.level) == (quantity, level))
 
 
 def test_wasserstein_is_scipy_s() -> None:

@@ -138,14 +138,14 @@ def test_permuted_labels_give_an_auc_near_chance() -> None:
 
 def test_a_shift_is_found_by_both_designs() -> None:
     people, simulated = both(np.random.default_rng(6), shift=1.5)
-    for found in (
+    for result in (
         vectors_test(ChatPool.from_sides(people, simulated)),
         traits_test(ChatPool.from_sides(people, simulated)),
     ):
-        assert found.is_separable
-        assert found.folds == "bots"
-        assert set(found.by_bot) == {"b0", "b1", "b2", "b3"}
-        assert (found.n_people, found.n_simulated) == (80, 80)
+        assert result.is_separable
+        assert result.folds == "bots"
+        assert set(result.by_bot) == {"b0", "b1", "b2", "b3"}
+        assert (result.n_people, result.n_simulated) == (80, 80)
 
 
 def test_a_fold_s_scores_are_sklearn_s() -> None:
@@ -232,12 +232,12 @@ def test_giveaways_name_the_turns_with_most_log_odds_each_text_once() -> None:
     vectors[50] = (2, 0)
     simulated = turns_of(vectors[:, 0], chats, bots, vectors=vectors, texts=texts, side="s")
     giveaways = vectors_test(ChatPool.from_sides(people, simulated)).giveaways
-    assert [one.text for one in giveaways[:2]] == ["I AM A ROBOT", "plain 50"]
+    assert [giveaway.text for giveaway in giveaways[:2]] == ["I AM A ROBOT", "plain 50"]
     assert giveaways[0].n == 3
     assert giveaways[1].conversation == "s25"
     assert giveaways[0].score > giveaways[1].score > 0
     assert len(giveaways) <= two_sample.N_GIVEAWAYS
-    assert len({one.text for one in giveaways}) == len(giveaways)
+    assert len({giveaway.text for giveaway in giveaways}) == len(giveaways)
 
 
 def test_a_chat_without_an_answer_takes_no_part() -> None:

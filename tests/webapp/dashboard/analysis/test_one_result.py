@@ -434,7 +434,7 @@ def test_the_command_prints_the_models_and_the_raters_of_the_pages(
     out = StringIO()
     call_command("report", "--study", "one", "--json", stdout=out, stderr=StringIO())
     document = json.loads(out.getvalue())
-    told = text_of(report_file.read_text())
+    text = text_of(report_file.read_text())
     models = document["models"]
     mixed, ordinal = models["mixed"], models["ordinal"]
     assert (models["n_raters"], models["n_unnamed"]) == (N_RATERS, N_UNNAMED * 7)
@@ -449,7 +449,7 @@ def test_the_command_prints_the_models_and_the_raters_of_the_pages(
     assert term["name"] == "bot"
     said.append(f"{term['df']} {figure(term['df2'], 1)} {figure(term['f'])} ")
     page = read(staff, "study_why", part="models")
-    assert [words for words in said if words not in page or words not in told] == []
+    assert [words for words in said if words not in page or words not in text] == []
 
     raters = document["raters"]
     own_scales, screening = raters["own_scales"], raters["screening"]
@@ -463,7 +463,7 @@ def test_the_command_prints_the_models_and_the_raters_of_the_pages(
     ]
     assert "flagged" not in screening
     page = read(staff, "study_why", part="raters")
-    assert [words for words in said if words not in page or words not in told] == []
+    assert [words for words in said if words not in page or words not in text] == []
     one_rater, of_bots = (
         next(share(c["value"]) for c in coefficients if c["coefficient"] == code) for code in ("icc_one", "icc_mean")
     )

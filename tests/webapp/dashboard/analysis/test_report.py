@@ -78,13 +78,13 @@ def page(study: Study, tmp_path: Path) -> tuple[str, Page]:
 
 
 def test_one_file_with_every_part(page: tuple[str, Page], data: StudyData) -> None:
-    html, found = page
-    assert found.outside == []
+    html, result = page
+    assert result.outside == []
     assert not re.search(r"url\(|@import|https?://(?!www\.w3\.org/2000/svg)", html)
     for kind in ("style", "script"):
-        digest = base64.b64encode(hashlib.sha256(found.inline[kind].encode()).digest()).decode()
-        assert f"{kind}-src 'sha256-{digest}'" in found.policy
-    assert "default-src 'none'" in found.policy
+        digest = base64.b64encode(hashlib.sha256(result.inline[kind].encode()).digest()).decode()
+        assert f"{kind}-src 'sha256-{digest}'" in result.policy
+    assert "default-src 'none'" in result.policy
     parts = re.findall(r'<section id="([a-z]+)"', html)
     assert parts == [
         *("ratings", "comparisons", "models", "raters"),
@@ -95,7 +95,7 @@ def test_one_file_with_every_part(page: tuple[str, Page], data: StudyData) -> No
     assert "Krippendorff’s α" in html
     assert 'tabindex="0"' not in re.sub(r'<div class="table-scroll"[^>]*>', "", html)
     # Everything drawn has a table, and every table can be taken away in three forms.
-    assert html.count("<figure ") == html.count("<table ") == len(found.downloads) / 3
+    assert html.count("<figure ") == html.count("<table ") == len(result.downloads) / 3
     labels = re.findall(r'report-label">(Figure|Table) (\d+)\.', html)
     for kind in ("Figure", "Table"):
         numbers = [int(number) for found_kind, number in labels if found_kind == kind]
@@ -128,10 +128,10 @@ def test_without_a_page_all_results_are_printed(study: Study, data: StudyData) -
 
 
 def test_every_csv_reads_back(page: tuple[str, Page]) -> None:
-    _html, found = page
+    _html, result = page
     tables = {}
-    csvs = {name: href for name, href in found.downloads.items() if name.endswith(".csv")}
-    assert len(csvs) == len(found.downloads) / 3
+    csvs = {name: href for name, href in result.downloads.items() if name.endswith(".csv")}
+    assert len(csvs) == len(result.downloads) / 3
     for name, href in csvs.items():
         head, _comma, body = href.partition(",")
         assert head == "data:text/csv;charset=utf-8;base64"
@@ -175,9 +175,9 @@ def test_csv_has_all_digits_reasons_and_no_formula() -> None:
 )
 def test_refusals(options: dict, message: str, tmp_path: Path) -> None:
     make_study("rated")
-    given = {"study": "rated", "output": str(tmp_path / "r.html"), **options}
+    values = {"study": "rated", "output": str(tmp_path / "r.html"), **options}
     with pytest.raises(CommandError, match=re.escape(message)):
-        call_command("report", *(f"--{name}={value}" for name, value in given.items()))
+        call_command("report", *(f"--{name}={value}" for name, value in values.items()))
 
 
 def test_a_bad_table_of_bots_is_refused_with_its_line(study: Study, tmp_path: Path) -> None:
@@ -219,9 +219,9 @@ def test_every_reader_is_told_the_same(staff: Client, half_rated: Study, tmp_pat
     kept_document = json.loads(json.dumps(made_dump("powered", part), allow_nan=False))
     assert made_load("powered", kept_document) == part
     frame = data.metrics
-    kept = KeptFit.from_json(HybridFit.objects.get().kept)
+    stored_fit = KeptFit.from_json(HybridFit.objects.get().kept)
     notebook = {
-        "hybrid": predict_conversations(kept, frame),
+        "hybrid": predict_conversations(stored_fit, frame),
         "words_user": frame["words_user"].to_numpy(),
         "question_bot": np.ones(len(frame)),
     }

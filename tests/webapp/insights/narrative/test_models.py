@@ -61,8 +61,8 @@ def ratings(spread: float = 0.8, seed: int = 7) -> Ratings:
     return Ratings.from_frame(table, ["quality", "fluency"], scale=(1, 7))
 
 
-def told(found: RatingModels) -> Section:
-    return models_section(frame_of(BOTS, QUALITY), found)
+def told(result: RatingModels) -> Section:
+    return models_section(frame_of(BOTS, QUALITY), result)
 
 
 def table(section: Section, id: str) -> NamedTable:
@@ -152,8 +152,8 @@ def found_of_raters() -> RaterAnalysis:
     return analysed(frame())
 
 
-def told_of_raters(found: RaterAnalysis, *, names: bool = True) -> Section:
-    return raters_section(frame_of(RATED_BOTS, *DIMENSIONS), found, names=names)
+def told_of_raters(result: RaterAnalysis, *, names: bool = True) -> Section:
+    return raters_section(frame_of(RATED_BOTS, *DIMENSIONS), result, names=names)
 
 
 def test_a_negative_reliability_has_two_digits_and_a_true_minus(found_of_raters: RaterAnalysis) -> None:

@@ -34,9 +34,9 @@ BOTS = ["eliza", "parrot", "generic"]
 
 
 def refused(participant: Any) -> str:
-    with pytest.raises(Refused) as found:
+    with pytest.raises(Refused) as result:
         task_open(participant=participant)
-    return found.value.code
+    return result.value.code
 
 
 def test_a_place_is_held_as_long_as_the_study_says() -> None:

@@ -50,8 +50,8 @@ def test_encodings_that_cannot_be_removed_keep_nothing_else(
 ) -> None:
     study = make_study(withdrawal_days=30)
     person = make_person(study)
-    asked = {"what": "conversations", "format": "jsonl"}
-    job = export_make(study=study, payload=asked)
+    params = {"what": "conversations", "format": "jsonl"}
+    job = export_make(study=study, payload=params)
     run_job(job)
     assert export_path(job).exists()
     monkeypatch.setattr(erasure, "text_store", _FullStore)
