@@ -260,7 +260,8 @@ def _right(value: Any, spot: ErrorLocation) -> str:
 
 def _got(spot: ErrorLocation, value: Any, subject: str) -> str:
     name = spot.path or subject
-    return f"{name} is not usable" if spot.is_secret else f"{name} is {quote(value)}"
+    is_quoted = not spot.is_secret and not (isinstance(value, str) and "\n" in value)
+    return f"{name} is {quote(value)}" if is_quoted else f"{name} is not usable"
 
 
 def _unknown(path: str, key: str, allowed: Sequence[str]) -> str:

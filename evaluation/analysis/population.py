@@ -44,6 +44,7 @@ from evaluation.stats.anova import anova
 from evaluation.stats.comparisons import Comparison, correct_comparisons, holm, pairwise, rank_ranges
 from evaluation.stats.conditions import fit_bots
 from evaluation.stats.means import ALL_ALIKE, Interval, MeanSpread, interval_ends
+from evaluation.stats.mixed import few_bots
 from evaluation.stats.raking import RakingMargin, WeightedMeans, design_effect, rake, weighted_means
 
 NO_MARGINS = Reason("no_margins", "no population is set")
@@ -398,7 +399,8 @@ def _test_groups(ratings: Ratings, question: str, groups: np.ndarray, hidden: Se
     Args:
         groups: (k,) group of each rating's rater.
     """
-    ranked, test = ratings.select(ratings.ranked), GroupTest(question, tuple(hidden), reason=FEW_IN_GROUP)
+    ranked = ratings.select(ratings.ranked)
+    test = GroupTest(question, tuple(hidden), reason=FEW_IN_GROUP if hidden else few_bots(len(ranked.bots)))
     if len(ranked.bots) < 2:
         return test
     table = anova(

@@ -51,7 +51,12 @@ def population_section(frame: StudyFrame, result: PopulationResult) -> Section:
     if keeps_always_valid(frame.study):
         section.methods.append(one_look())
     section.tables += result.tables(replace(wording, level=level_cell))
-    section.tables += [_group_table(frame, result, test, titles) for test in result.tests]
+    for test in result.tests:
+        title = f"Bots by {titles.get(test.question, test.question)}"
+        if set(frame.rated_bots) <= set(test.hidden_bots):
+            section.missing.append(f"{title} is not shown: too few participants of some group rated each bot.")
+        else:
+            section.tables.append(_group_table(frame, result, test, title))
     section.conclusion = section.in_one_sentence
     return section
 
@@ -59,7 +64,9 @@ def population_section(frame: StudyFrame, result: PopulationResult) -> Section:
 def _weighted_sentences(frame: StudyFrame, result: PopulationResult) -> list[str]:
     order, plain = result.order, result.plain_order
     if len(order) < 2:
-        return ["Weighted to your population, no two bots can be compared: their groups have too few participants."]
+        is_hidden = any(test.hidden_bots for test in result.tests)
+        reason = "their groups have too few participants" if is_hidden else "fewer than two bots are ranked"
+        return [f"Weighted to your population, no two bots can be compared: {reason}."]
     moves = [
         f"{frame.title(bot)} moves from {plain.index(bot) + 1} to {place}"
         for place, bot in enumerate(order, 1)
@@ -92,14 +99,14 @@ def _test_sentences(frame: StudyFrame, result: PopulationResult, titles: Mapping
     )
 
 
-def _group_table(frame: StudyFrame, result: PopulationResult, test: GroupTest, titles: Mapping[str, str]) -> NamedTable:
+def _group_table(frame: StudyFrame, result: PopulationResult, test: GroupTest, title: str) -> NamedTable:
     groups = [group.group for group in result.groups if group.question == test.question]
     levels = [level for group in groups if (level := result.by_group.get_level(test.question, group)) is not None]
     hidden = listed([frame.title(bot) for bot in test.hidden_bots])
     tested = f"Bot × group: F = {figure(test.f)}, p = {p_value(test.p)}, corrected by Holm {p_value(test.p_holm)}."
     return declared_table(
         f"population-by-{test.question}",
-        f"Bots by {titles.get(test.question, test.question)}",
+        title,
         [bot for bot in frame.rated_bots if bot not in test.hidden_bots],
         ("Bot", lambda bot: named_cell(frame.bots, bot)),
         *((level.level, partial(_group_cell, frame, level)) for level in levels),
@@ -112,5 +119,6 @@ def _group_table(frame: StudyFrame, result: PopulationResult, test: GroupTest, t
 def _group_cell(frame: StudyFrame, level: LevelResult, bot: str) -> Cell:
     interval, digits = level.interval(bot, frame.headline.key), digits_for(frame.headline.low, frame.headline.high)
     text = f"{figure(interval.mean, digits)} {span(interval.low, interval.high, digits)}"
-    ranks = f", rank {format_ranks(level.compared.ranks.get(bot))}, n = {interval.n}"
-    return Cell(text + ranks, reason=reason_text(interval.reason), raw=(interval.mean,))
+    ranks = level.compared.ranks.get(bot)
+    rank = f", rank {format_ranks(ranks)}" if ranks else ""
+    return Cell(f"{text}{rank}, n = {interval.n}", reason=reason_text(interval.reason), raw=(interval.mean,))
