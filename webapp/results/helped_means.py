@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from django.db.models import Min
 
 from evaluation.analysis.levels import interval_level
 from evaluation.stats.active_inference import ActiveMeans, estimate_active_means
@@ -25,6 +26,7 @@ class StudyHelped:
         n_unknown: ratings of items without a known probability, left out.
         n_unrated: items drawn with a known probability that their participants have not rated.
         n_items, n_unscored: items that can be drawn, and those without a score.
+        n_added: items that earlier participants could not get, because they were added later.
     """
 
     helper: str
@@ -34,10 +36,11 @@ class StudyHelped:
     n_unrated: int = 0
     n_items: int = 0
     n_unscored: int = 0
+    n_added: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return plain JSON values."""
-        counts = ("helper", "n_helped", "n_unknown", "n_unrated", "n_items", "n_unscored")
+        counts = ("helper", "n_helped", "n_unknown", "n_unrated", "n_items", "n_unscored", "n_added")
         means = self.means.to_json() if self.means is not None else {}
         return {name: getattr(self, name) for name in counts} | means
 
@@ -69,6 +72,8 @@ def study_helped(data: StudyData) -> StudyHelped:
     n_unrated = sum(
         target[0] in counted_raters or not is_flagged for target in drawn_slots.keys() - set(targets) - excluded
     )
+    first_draw = slots.aggregate(at=Min("task__created_at"))["at"]
+    first_helper = data.study.helpers.filter(created_at__lte=first_draw).last() if first_draw else frozen
     pool, key_by_pk = item_pool(data.study), dict(data.study.items.values_list("pk", "key"))
     score_by_key = {key_by_pk[pk]: frozen.scores.get(str(pk), np.nan) for pk in pool}
     means = estimate_active_means(
@@ -91,4 +96,5 @@ def study_helped(data: StudyData) -> StudyHelped:
         n_unrated=n_unrated,
         n_items=len(pool),
         n_unscored=int(np.isnan(list(score_by_key.values())).sum()),
+        n_added=len(set(map(str, pool)) - first_helper.weights.keys()) if first_helper is not None else 0,
     )

@@ -15,6 +15,7 @@ from tests.builders import make_participant, make_study, signed_in
 from tests.webapp.dashboard.test_build import form_of
 from tests.webapp.participant.conftest import KEYS, post, shown, started
 from tests.webapp.studies.assignment.test_helped_draws import SETTINGS, import_judge
+from tests.webapp.transfer.test_package import packed
 from webapp.core.rights import Right
 from webapp.ratings.models import Rating
 from webapp.ratings.services import rating_add
@@ -25,6 +26,7 @@ from webapp.studies.rubrics import rubric_default
 from webapp.studies.services import task_close, task_open
 from webapp.studies.study_file import study_file_of
 from webapp.studies.versions import study_edit
+from webapp.transfer.package.import_package import package_import
 
 pytestmark = pytest.mark.django_db
 
@@ -167,3 +169,26 @@ def test_what_is_left_out_and_not_rated_is_counted(draft: Study) -> None:
     strict, lenient = (study_helped(study_data(changed, include_failed=failed)) for failed in (False, True))
     assert (strict.n_unknown, lenient.n_unknown) == (8, 8), "the probabilities of failed participants are known"
     assert (strict.means.n_ratings, lenient.means.n_ratings) == (64, 65)
+
+
+def test_items_added_to_an_open_study_are_counted_where_the_means_are_read(draft: Study) -> None:
+    study = study_edit(study=draft, state="collecting", **SETTINGS)
+    rate_tasks(study, 2)
+    assert study_helped(study_data(study)).n_added == 0
+    added = [Item(study=study, key=f"new{n}", responses=[{"model": "a", "text": f"late {n}"}]) for n in range(7)]
+    Item.objects.bulk_create(added)
+    study = study_edit(study=study_edit(study=study, state="paused"), state="collecting")
+    assert study_helped(study_data(study)).n_added == 7, "also if new scores are frozen since"
+    page = shown(signed_in(Right.READ).get(reverse("dashboard:study_results", args=["h"]) + "?part=helped"))
+    assert "7 items added after the first participants had started" in page
+
+
+def test_a_package_says_that_it_keeps_no_probabilities(draft: Study, tmp_path: Path) -> None:
+    study = study_edit(study=draft, state="collecting", **SETTINGS)
+    rate_tasks(study, 1)
+    file = tmp_path / "package.zip"
+    file.write_bytes(packed(study))
+    report = package_import(file, study_key="again")
+    [note] = report.notes
+    assert note.startswith("4 ratings of items drawn with a judge’s help: their probabilities")
+    assert Rating.objects.filter(task__participant__study__key="again").count() == 4

@@ -82,6 +82,11 @@ def _money_saved(frame: StudyFrame, n_ratings: float) -> str:
 
 def _count_sentences(helped: StudyHelped) -> list[str]:
     sentences = []
+    if helped.n_added:
+        sentences.append(
+            f"{phrases.items_text(helped.n_added)} added after the first participants had started: these could not get "
+            "them, so the means give the added items too little weight."
+        )
     if helped.n_unscored:
         sentences.append(
             f"{helped.n_unscored:,} of {phrases.items_text(helped.n_items)} have no score. Their ratings count "

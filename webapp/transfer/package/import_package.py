@@ -24,6 +24,7 @@ from chatbots.validation import values_read
 from evaluation.analysis.error_spans import ErrorSpan
 from evaluation.data.formats.base import Skipped, condition_read
 from evaluation.data.package import Package, package_open
+from evaluation.number_format import pluralise
 from webapp.bots.models import BotVersion
 from webapp.conversations.models import Conversation
 from webapp.core.clock import database_now
@@ -208,6 +209,12 @@ class _Reading:
             self.report.conversations += n_chats
         for stored in self._store("turns", _turn, lambda batch: turns_store(study=study, batch=batch)):
             self._tell("data/turns.csv", stored.left_out)
+        if n_drawn := sum(bool(row.get("probability")) for row in package.rows("ratings")):
+            self.report.notes.append(
+                f"{pluralise(n_drawn, 'rating')} of items drawn with a judge’s help: their probabilities and the "
+                "judge’s scores are not stored, so all ratings count equally here. The package still has the columns "
+                "probability and helper."
+            )
         apart = self._set_apart()
         for stored in self._store(
             "ratings",
