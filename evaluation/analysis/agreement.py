@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 
 from evaluation.data.ratings import RatingDimension, Ratings
-from evaluation.data.tables import number_or_reason, text_table, to_plain
+from evaluation.data.tables import SummarisedResult, number_or_reason, text_table
 from evaluation.findings import Reason
 from evaluation.number_format import share, span
 from evaluation.stats.agreement import (
@@ -269,15 +269,10 @@ class SetAgreement:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ItemSets:
+class ItemSets(SummarisedResult):
     """Agreement for every set and question, keyed by set name first."""
 
     sets: tuple[SetAgreement, ...]
-
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; undefined ones are null, with a reason."""
-        document: dict[str, Any] = to_plain(self)
-        return document
 
     def summary(self) -> str:
         """Return a table for a terminal."""
@@ -290,9 +285,6 @@ class ItemSets:
             rows.append(cells)
         heads = ["alpha", "95%", "Fleiss", "95%", "Gwet", "95%", "Cohen", "95%"]
         return text_table("Agreement on items", ["set", "question", "items", *heads], rows)
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def item_sets(ratings: Ratings, set_of: Mapping[str, str], *, shared: int = USUAL_SHARED) -> ItemSets:

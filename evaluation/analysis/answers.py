@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from evaluation.data.ratings import MEAN_KEY, RatingDimension, Ratings
-from evaluation.data.tables import text_table, to_plain
+from evaluation.data.tables import SummarisedResult, text_table, to_plain
 from evaluation.findings import Reason
 from evaluation.number_format import figure, share, span
 from evaluation.stats.constants import SCORE_LEVEL
@@ -74,7 +74,7 @@ class DimensionAnswers:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class AnswerDistributions:
+class AnswerDistributions(SummarisedResult):
     """The answers to every question of a study."""
 
     dimensions: tuple[DimensionAnswers, ...]
@@ -105,9 +105,6 @@ class AnswerDistributions:
         ]
         headers = ["dimension", "rated by several", "they differ by", "any two by"]
         return text_table("Answers", headers, rows)
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def answers(ratings: Ratings, bots: Sequence[str] = ()) -> AnswerDistributions:
@@ -207,7 +204,7 @@ class OptionApproval:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Approval:
+class Approval(SummarisedResult):
     """All options, in the order of the question.
 
     Attributes:
@@ -223,11 +220,6 @@ class Approval:
         """The weight of each option."""
         return {option.option: option.weight for option in self.options}
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        document: dict[str, Any] = to_plain(self)
-        return document
-
     def summary(self) -> str:
         """Return a table for a terminal."""
         if self.reason is not None:
@@ -241,9 +233,6 @@ class Approval:
         ]
         title = f"Choices of {self.n_people:,} participants"
         return text_table(title, ["option", "share", f"{SCORE_LEVEL:.0%}", "weight", "n"], rows)
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def softmax_weights(shares: Mapping[str, float]) -> dict[str, float]:

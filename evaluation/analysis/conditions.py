@@ -10,7 +10,7 @@ import numpy as np
 from evaluation.analysis.bot_means import BotMeans, bot_means
 from evaluation.analysis.comparisons import Comparisons, compare
 from evaluation.data.ratings import RatingDimension, Ratings
-from evaluation.data.tables import text_table
+from evaluation.data.tables import SummarisedResult, text_table
 from evaluation.number_format import figure, span
 from evaluation.stats.means import NO_VALUE, Interval
 
@@ -38,7 +38,7 @@ class LevelResult:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ConditionResults:
+class ConditionResults(SummarisedResult):
     """Bots under every level; empty without factors.
 
     Attributes:
@@ -89,9 +89,6 @@ class ConditionResults:
             for interval in [level_result.interval(bot, self.dimension.key if self.dimension else "")]
         ]
         return text_table("Bots by condition", ["factor", "level", "bot", "n", "mean", "interval"], rows)
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def condition_results(ratings: Ratings) -> ConditionResults:

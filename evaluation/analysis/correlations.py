@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import numpy as np
 
 from evaluation.data.ratings import Ratings
+from evaluation.data.tables import SummarisedResult
 from evaluation.findings import Reason, reason_read
 from evaluation.hybrid.verdict import FEW_BOTS
 from evaluation.number_format import BY_TUPLE, probability, share, span
@@ -53,7 +54,7 @@ class CorrelationRow:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class CorrelationMatrix:
+class CorrelationMatrix(SummarisedResult):
     """Correlations of row variables with column variables.
 
     Attributes:
@@ -150,9 +151,6 @@ class CorrelationMatrix:
                 f"{span(value.low, value.high, shares=True):>14}  {probability(value.p)}"
             )
         return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def dimension_matrix(ratings: Ratings) -> CorrelationMatrix:

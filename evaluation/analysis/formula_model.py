@@ -24,7 +24,7 @@ from evaluation.data.result_tables import (
     share_cell,
     span_cell,
 )
-from evaluation.data.tables import to_plain
+from evaluation.data.tables import SummarisedResult
 from evaluation.findings import Reason
 from evaluation.number_format import percent, pluralise
 from evaluation.stats.comparisons import NOT_YET_KNOWN, Comparison, holm, is_equal
@@ -121,7 +121,7 @@ class LevelDifference:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class FormulaModel:
+class FormulaModel(SummarisedResult):
     """A fitted formula.
 
     Attributes:
@@ -169,11 +169,6 @@ class FormulaModel:
         """Return True if two levels are practically equal; None if untestable."""
         return is_equal(difference.pair, self.smallest)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; undefined ones are null, with a reason."""
-        document: dict[str, Any] = to_plain(self)
-        return document
-
     def summary(self) -> str:
         """Return the tables for a terminal."""
         if self.reason is not None:
@@ -195,9 +190,6 @@ class FormulaModel:
             ("equal for practical purposes", self.is_equal(difference)),
         ]
         return ", yet ".join(word for word, holds in words if holds) or NOT_YET_KNOWN
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def term_title(name: str) -> str:

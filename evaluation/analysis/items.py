@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from evaluation.data.ratings import Ratings
-from evaluation.data.tables import text_table, to_plain
+from evaluation.data.tables import SummarisedResult, text_table
 from evaluation.findings import Reason
 from evaluation.number_format import figure, share, span
 from evaluation.stats.agreement import MOST_PAIRS
@@ -76,7 +76,7 @@ class DimensionItems:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ItemMeans:
+class ItemMeans(SummarisedResult):
     """Items of a study on every question, leading question first.
 
     Attributes:
@@ -99,11 +99,6 @@ class ItemMeans:
                 return items
         raise KeyError(key)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values; undefined ones are null, with a reason."""
-        document: dict[str, Any] = to_plain(self)
-        return document
-
     def summary(self) -> str:
         """Return a table for a terminal: the items on the first question."""
         first = self.dimensions[0]
@@ -119,9 +114,6 @@ class ItemMeans:
         )
         title = f"{self.n_items:,} items on {first.dimension}"
         return text_table(title, ["item", "model", "mean", f"{RATING_LEVEL:.0%}", "n"], rows, foot)
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def item_means(ratings: Ratings) -> ItemMeans:
@@ -267,7 +259,7 @@ class GradedBot:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Grades:
+class Grades(SummarisedResult):
     """Majority grades of items and bots.
 
     Attributes:
@@ -283,20 +275,12 @@ class Grades:
     n_ties: int
     n_same_label: int
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        document: dict[str, Any] = to_plain(self)
-        return document
-
     def summary(self) -> str:
         """Return a table for a terminal."""
         rows = [[bot.bot, str(bot.n_items), *(share(interval.mean) for interval in bot.labels)] for bot in self.bots]
         foot = f"{self.n_ties} of {len(self.items)} items are ties; the lower grade is used"
         title = f"Labels by majority of {self.dimension}"
         return text_table(title, ["model", "items", *LABELS], rows, foot)
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def majority(counts: Sequence[int] | np.ndarray) -> tuple[int, bool]:

@@ -35,7 +35,7 @@ from evaluation.analysis.ordered_choices import OrderedChoices
 from evaluation.data.formats.records.preferences import preferences_of_table
 from evaluation.data.formats.tables import is_missing, name_of, table_of, table_read
 from evaluation.data.ratings import SMALLEST_SHARE, rater_named
-from evaluation.data.tables import text_table, to_plain
+from evaluation.data.tables import SummarisedResult, text_table, to_plain
 from evaluation.number_format import figure, pluralise, share, span
 from evaluation.plots.charts import Weight, weights_drawing
 from evaluation.plots.svg import Plot
@@ -258,7 +258,7 @@ _WIDTH = 554
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Ranking:
+class Ranking(SummarisedResult):
     """Ranking of bots by preference.
 
     Attributes:
@@ -337,9 +337,6 @@ class Ranking:
         rows = [Weight(name, bots[name].strength, bots[name].low, bots[name].high) for name in self.order]
         name = f"Strengths of {pluralise(len(rows), 'bot')} against the average one, in log odds."
         return Plot.from_drawing(weights_drawing(rows, _WIDTH, name=name, unit="Log odds relative to the average bot"))
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def _rank(best: int, worst: int) -> str:

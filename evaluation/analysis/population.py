@@ -38,6 +38,7 @@ from evaluation.data.result_tables import (
     declared_table,
     number_cell,
 )
+from evaluation.data.tables import SummarisedResult
 from evaluation.findings import Reason
 from evaluation.number_format import figure, p_value, percent, pluralise
 from evaluation.stats.anova import anova
@@ -109,7 +110,7 @@ class GroupTest:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PopulationResult:
+class PopulationResult(SummarisedResult):
     """Bots weighted to a population and by group, by the headline score.
 
     Attributes:
@@ -214,9 +215,6 @@ class PopulationResult:
             f"bot × {t.question}: F {figure(t.f)}, p {p_value(t.p)}, Holm {p_value(t.p_holm)}" for t in self.tests
         ]
         return "\n\n".join([*(t.printed() for t in self.tables()), self.by_group.summary(), "\n".join(lines)])
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def _plain(value: Any) -> Any:

@@ -26,7 +26,7 @@ import numpy as np
 
 from evaluation.analysis.comparisons import Units, units_of
 from evaluation.data.ratings import Ratings
-from evaluation.data.tables import number_or_reason, text_table
+from evaluation.data.tables import SummarisedResult, number_or_reason, text_table
 from evaluation.findings import Reason
 from evaluation.number_format import figure, span
 from evaluation.stats.constants import RATING_LEVEL
@@ -172,7 +172,7 @@ UNLIKE = 2.5
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class PoweredMeans:
+class PoweredMeans(SummarisedResult):
     """Means of all bots with and without predictions.
 
     Attributes:
@@ -275,9 +275,6 @@ class PoweredMeans:
         headers = ["bot", "ratings", "unrated", "mean", ends, "powered", ends, "saved"]
         title = f"{self.dimension} with predictions by {self.by}"
         return text_table(title, headers, rows, self.sentence)
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def powered_means(

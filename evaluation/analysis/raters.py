@@ -24,7 +24,7 @@ from evaluation.data.result_tables import (
     declared_table,
     number_cell,
 )
-from evaluation.data.tables import to_plain
+from evaluation.data.tables import SummarisedResult, to_plain
 from evaluation.findings import Reason
 from evaluation.number_format import percent, pluralise, share
 from evaluation.stats.constants import RATING_LEVEL
@@ -165,7 +165,7 @@ class Screening:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RaterAnalysis:
+class RaterAnalysis(SummarisedResult):
     """Analysis of a study's raters: agreement, their own scales, screening, and labels of questions that have them."""
 
     agreement: RaterAgreement
@@ -194,9 +194,6 @@ class RaterAnalysis:
         """Return tables for a terminal."""
         labels = [labels.summary() for labels in self.labels]
         return "\n\n".join([self.agreement.summary(), self.own_scales.summary(), self.screening.summary(), *labels])
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def analyse_raters(

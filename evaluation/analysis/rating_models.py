@@ -28,7 +28,7 @@ from evaluation.data.result_tables import (
     share_cell,
     span_cell,
 )
-from evaluation.data.tables import to_plain
+from evaluation.data.tables import SummarisedResult, to_plain
 from evaluation.findings import Finding, Reason, finding
 from evaluation.number_format import figure, percent, pluralise, probability, share
 from evaluation.stats.anova import Anova, AnovaTerm, anova, sum_of_ratings
@@ -79,7 +79,7 @@ class FactorialModel:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RatingModels:
+class RatingModels(SummarisedResult):
     """Three models of a study's ratings.
 
     Attributes:
@@ -171,9 +171,6 @@ class RatingModels:
         if self.ordinal is not None and self.ordinal.reason is None:
             tables.append(_ordinal_table(self.ordinal, self, title, wording))
         return tables
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def rating_models(

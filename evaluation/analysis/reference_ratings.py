@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from evaluation.data.ratings import Ratings
-from evaluation.data.tables import text_table, to_plain
+from evaluation.data.tables import SummarisedResult, text_table
 from evaluation.number_format import figure, share, span
 from evaluation.stats.means import SHARE, Interval, mean_interval
 
@@ -45,7 +44,7 @@ class ReferencedBot:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class ReferenceRatings:
+class ReferenceRatings(SummarisedResult):
     """All models compared with the references, best overall first.
 
     Attributes:
@@ -65,11 +64,6 @@ class ReferenceRatings:
     n_revised: int
     revised_by: float | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
-        document: dict[str, Any] = to_plain(self)
-        return document
-
     def summary(self) -> str:
         """Return a table for a terminal."""
         rows = [
@@ -83,9 +77,6 @@ class ReferenceRatings:
         headers = ["model", "overall", "90%", "worse", "same", "better", "n"]
         foot = f"{self.n_kept_rule} of {self.n_ratings} ratings agree with their direction"
         return text_table("Compared with the reference", headers, rows, foot)
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def contradicts(direction: float, overall: float, reference: float) -> bool:

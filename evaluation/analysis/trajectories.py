@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from evaluation.data.tables import SummarisedResult
 from evaluation.findings import Reason
 from evaluation.number_format import figure, probability, span
 from evaluation.stats.comparisons import holm
@@ -136,7 +137,7 @@ class TrajectoryMeasure:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TrajectoryResult:
+class TrajectoryResult(SummarisedResult):
     """Trajectories of measures in groups of conversations.
 
     Attributes:
@@ -190,9 +191,6 @@ class TrajectoryResult:
                     f"{gap}, Holm {probability(contrast.p_holm)}"
                 )
         return "\n".join(lines)
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def best_and_worst(per_conversation: pd.DataFrame, headline: str, controls: Sequence[str] = ()) -> Grouping:

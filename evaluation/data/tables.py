@@ -123,3 +123,21 @@ def to_plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
+
+
+class SummarisedResult:
+    """Base of result dataclasses with `repr=False`, which notebooks show by their summary."""
+
+    __slots__ = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain values; undefined ones are null, with a reason."""
+        document: dict[str, Any] = to_plain(self)
+        return document
+
+    def summary(self) -> str:
+        """Return the result as text."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return self.summary()

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from evaluation.data.ratings import MEAN_KEY
-from evaluation.data.tables import text_table
+from evaluation.data.tables import SummarisedResult, text_table
 from evaluation.findings import Reason
 from evaluation.number_format import figure, pluralise, result_dump, result_load, share, span
 from evaluation.stats.effect_sizes import Effect
@@ -182,7 +182,7 @@ NOT_RATED_ALONE = Reason("not_rated_whole", "participants of this study rate nei
 
 
 @dataclass(frozen=True, repr=False)
-class ReplacementResult:
+class ReplacementResult(SummarisedResult):
     """Verdict on every candidate, by one rule on the same ratings.
 
     Attributes:
@@ -293,9 +293,6 @@ class ReplacementResult:
         ]
         foot = [self.sentence, *filter(None, [self.saving_sentence]), *reasons]
         return text_table(title, headers, rows, "\n".join(foot))
-
-    def __repr__(self) -> str:
-        return self.summary()
 
 
 def _listed(names: Sequence[str]) -> str:
