@@ -154,20 +154,22 @@ def label_quality(ratings: Ratings) -> tuple[LabelQuality, ...]:
 def _has_labels(ratings: Ratings, dimension: RatingDimension) -> bool:
     answers = ratings.answers[dimension.key]
     steps = answers[np.isfinite(answers)] - dimension.low
-    span = dimension.high - dimension.low
-    return span < MOST_LABELS and not span % 1 and len(steps) > 0 and not (steps % 1).any()
+    width = dimension.high - dimension.low
+    return width < MOST_LABELS and not width % 1 and len(steps) > 0 and not (steps % 1).any()
 
 
 def _infer_labels(ratings: Ratings, dimension: RatingDimension) -> LabelQuality:
     labels = tuple(float(dimension.low + step) for step in range(round(dimension.high - dimension.low) + 1))
     once = ratings.once()
     known = np.isfinite(once.answers[dimension.key])
-    named = once.select(known & once.is_named)
-    _names, position, n_raters = np.unique(named.conversation.astype(str), return_inverse=True, return_counts=True)
-    used = named.select(n_raters[position] > 1)
+    named_ratings = once.select(known & once.is_named)
+    _names, position, n_raters = np.unique(
+        named_ratings.conversation.astype(str), return_inverse=True, return_counts=True
+    )
+    used = named_ratings.select(n_raters[position] > 1)
     n_items = int((n_raters > 1).sum())
     n_single = len(np.unique(once.conversation[known].astype(str))) - n_items
-    n_unnamed = int(known.sum()) - len(named)
+    n_unnamed = int(known.sum()) - len(named_ratings)
     quality = LabelQuality(
         dimension.key,
         labels,
@@ -249,22 +251,21 @@ def _draw(table: LabelTable, model: LabelModel) -> dict[str, np.ndarray]:
 def _rate_rater(name: str, r: int, model: LabelModel, draws: dict[str, np.ndarray], level: float) -> LabelRater:
     n, right = model.n_labels[:, 0], model.n_correct[:, 0]
     n_own, n_others = round(n[r]), round(n.sum() - n[r])
+    n_draws, n_correct = draws["n_labels"], draws["n_correct"]
     with np.errstate(invalid="ignore"):
-        own = draws["n_correct"][r] / draws["n_labels"][r]
-        above = own - draws["n_chance"][r] / draws["n_labels"][r]
-        rest = (draws["n_correct"].sum(axis=0) - draws["n_correct"][r]) / (
-            draws["n_labels"].sum(axis=0) - draws["n_labels"][r]
-        )
-    accuracy = _interval(right[r] / n[r], own, n_own, level)
-    others = _interval((right.sum() - right[r]) / n_others, rest, n_others, level)
+        shares = n_correct[r] / n_draws[r]
+        gains = shares - draws["n_chance"][r] / n_draws[r]
+        other_shares = (n_correct.sum(axis=0) - n_correct[r]) / (n_draws.sum(axis=0) - n_draws[r])
+    accuracy = _interval(right[r] / n[r], shares, n_own, level)
+    other_accuracy = _interval((right.sum() - right[r]) / n_others, other_shares, n_others, level)
     low = ""
-    gain = interval_of_draws(above, n_own, level)
+    gain = interval_of_draws(gains, n_own, level)
     if accuracy.high is not None and gain is not None:
-        is_below = others.low is not None and accuracy.high < others.low
+        is_below = other_accuracy.low is not None and accuracy.high < other_accuracy.low
         # Constant labels are exactly as good as chance.
         low = "at_chance" if gain[1] < 1e-9 else "below_others" if is_below else ""
     errors = tuple(tuple(float(p) for p in row) for row in model.errors[r, :, 0])
-    return LabelRater(name, accuracy, others, float(model.n_chance[r, 0] / n[r]), errors, low)
+    return LabelRater(name, accuracy, other_accuracy, float(model.n_chance[r, 0] / n[r]), errors, low)
 
 
 def _interval(value: float, draws: np.ndarray, n: int, level: float) -> Interval:

@@ -113,11 +113,11 @@ class ReplacementCandidate:
         if not self.built_on:
             return self
 
-        def without(table: pd.DataFrame) -> pd.DataFrame:
+        def leave_out(table: pd.DataFrame) -> pd.DataFrame:
             return table[~table["conversation"].astype(str).isin(self.built_on)]
 
-        elsewhere = None if self.elsewhere is None else without(self.elsewhere)
-        return replace(self, chats=without(self.chats), elsewhere=elsewhere)
+        elsewhere = None if self.elsewhere is None else leave_out(self.elsewhere)
+        return replace(self, chats=leave_out(self.chats), elsewhere=elsewhere)
 
 
 class CandidateKind(Protocol):

@@ -147,14 +147,13 @@ def compare_candidates(data: ReplacementData, *, margin: float | None = None, se
     candidates = [(kind, list(kind.candidates(data))) for kind in kinds]
     verdicts = [_judge(test, candidate, own_turns) for _kind, several in candidates for candidate in several]
     n_unrated = int((~chats["conversation"].astype(str).isin(ratings.conversation.astype(str))).sum())
-    named = ratings.is_named
     return ReplacementResult(
         dimension=leading.key,
         margin=margin,
         bots=bots,
         n_ratings=int(np.isfinite(ratings.values()).sum()),
         n_unrated=n_unrated,
-        units="raters" if named.all() else "both" if named.any() else "conversations",
+        units="raters" if ratings.is_named.all() else "both" if ratings.is_named.any() else "conversations",
         candidates=tuple(_correct(verdicts)),
         absent=tuple(kind.name for kind, several in candidates if not several),
         own_turns=own_source,

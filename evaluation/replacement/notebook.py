@@ -13,7 +13,6 @@ from evaluation.agreement.held_out import seen_sets
 from evaluation.agreement.judges.gold import GoldSet, find_quoted_keys, gold_of_chats, gold_of_replies
 from evaluation.agreement.judges.scoring import score_gold
 from evaluation.agreement.metric_agreement import JudgedReplies, judge, read_judgements
-from evaluation.data.ratings import Ratings
 from evaluation.data.study import Study, rated
 from evaluation.hybrid.features import LENGTHS
 from evaluation.hybrid.notebook import feature_table, metrics_with
@@ -87,7 +86,10 @@ def can_replace(
     names = set(chats["conversation"].astype(str))
     _check_known(scores or {}, names, "conversation")
     _check_known(bot_scores or {}, set(study.bots), "bot")
-    judge_scores, quoted = _judge_scores(study, ratings, judges)
+    dialogue_bots = {dialogue.conversation: dialogue.bot for dialogue in study.dialogues}
+    judge_scores, quoted = (
+        _score_gold(gold_of_chats(ratings, dialogue_bots, name=study.name), judges) if judges else ({}, {})
+    )
     data = ReplacementData(
         ratings=ratings,
         chats=chats,
@@ -148,23 +150,14 @@ def _reply_data(
     )
 
 
-def _judge_scores(
-    study: Study, ratings: Ratings, judges: Sequence[JudgeMetric | str]
-) -> tuple[dict[str, dict[str, float]], dict[str, frozenset[str]]]:
-    """Return the scores of every chat by each judge's title, and the chats that its prompt quotes."""
-    if not judges:
-        return {}, {}
-    bots = {dialogue.conversation: dialogue.bot for dialogue in study.dialogues}
-    return _score_gold(gold_of_chats(ratings, bots, name=study.name), judges)
-
-
 def _score_gold(
     gold: GoldSet, judges: Sequence[JudgeMetric | str]
 ) -> tuple[dict[str, dict[str, float]], dict[str, frozenset[str]]]:
+    """Return the scores of every instance by each judge's title, and the instances that its prompt quotes."""
     metrics = [metric_get(judge) if isinstance(judge, str) else judge for judge in judges]
-    others = [metric.name for metric in metrics if not isinstance(metric, JudgeMetric)]
-    if others:
-        raise ValueError(f"{others[0]} is not a metric of kind judge")
+    for metric in metrics:
+        if not isinstance(metric, JudgeMetric):
+            raise ValueError(f"{metric.name} is not a metric of kind judge")
     scores, quoted = {}, {}
     for metric in metrics:
         assert isinstance(metric, JudgeMetric), "checked above"

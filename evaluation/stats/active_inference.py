@@ -352,13 +352,13 @@ def _pseudo_ratings(
     """Return z of each rating, centred at the mean of its bot's other raters."""
     cell = rater * (int(bot.max()) + 1) + bot
 
-    def others(column: np.ndarray) -> np.ndarray:
+    def sum_without_rater(column: np.ndarray) -> np.ndarray:
         return np.asarray(np.bincount(bot, column)[bot] - np.bincount(cell, column)[cell])
 
-    weight = others(w)
+    weight = sum_without_rater(w)
     is_alone = weight <= 1e-9 * w
     y_centre, d_centre = (
-        np.where(is_alone, column, others(w * column) / np.where(is_alone, 1.0, weight)) for column in (y, d)
+        np.where(is_alone, column, sum_without_rater(w * column) / np.where(is_alone, 1.0, weight)) for column in (y, d)
     )
     slopes = slope[rater]
     centre = y_centre - slopes * d_centre

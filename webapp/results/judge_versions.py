@@ -349,8 +349,8 @@ def corrections_erase(studies: Collection[int]) -> None:
     # The key of a conversation is its id; that of a reply contains it.
     chat_of_row = {pk: match[0] for pk, key in rows.values_list("pk", "key") if (match := CHAT_ID.search(key))}
     chats = Conversation.objects.filter(pk__in=set(chat_of_row.values())).values_list("pk", flat=True)
-    kept = {str(pk) for pk in chats}
-    JudgeItem.objects.filter(pk__in=[pk for pk, chat in chat_of_row.items() if chat not in kept]).delete()
+    stored_chats = {str(pk) for pk in chats}
+    JudgeItem.objects.filter(pk__in=[pk for pk, chat in chat_of_row.items() if chat not in stored_chats]).delete()
 
 
 def _studies_of_chats(studies: Collection[int]) -> list[int]:

@@ -91,5 +91,5 @@ def helped_draw(study: Study, participant: Participant, n: int) -> tuple[StudyHe
     seed = derive_seed(study.seed, "helper", helper.pk if helper is not None else 0, len(pool), int(synthetic))
     keys, counts = list(pool), Counter(pool.values())
     n = min(n, len(counts) * min(counts.values(), default=0))  # each bot has an equal share of a task
-    drawn = draw_items(weights, list(pool.values()), n, seed=seed, ordinal=ordinal) if n else []
-    return helper, {keys[item.index]: item for item in drawn}
+    draws = draw_items(weights, list(pool.values()), n, seed=seed, ordinal=ordinal) if n else []
+    return helper, {keys[item.index]: item for item in draws}

@@ -95,13 +95,13 @@ def candidate_cards(frame: StudyFrame, result: ReplacementResult) -> list[Candid
     ]
 
 
-def _without_repeats(first: AnsweredQuestion, *others: AnsweredQuestion) -> tuple[AnsweredQuestion, ...]:
+def _without_repeats(first: AnsweredQuestion, *questions: AnsweredQuestion) -> tuple[AnsweredQuestion, ...]:
     """Refer to the first question's evidence instead of repeating it."""
     return first, *(
-        replace(other, evidence="For the same reason.", settled_by="")
-        if (other.evidence, other.settled_by) == (first.evidence, first.settled_by)
-        else other
-        for other in others
+        replace(question, evidence="For the same reason.", settled_by="")
+        if (question.evidence, question.settled_by) == (first.evidence, first.settled_by)
+        else question
+        for question in questions
     )
 
 

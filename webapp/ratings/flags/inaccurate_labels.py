@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from evaluation.analysis.label_quality import label_quality
+from evaluation.analysis.label_quality import MOST_LABELS, label_quality
 from evaluation.number_format import share, span
 from webapp.ratings.flags.base import Figures, FlagFindings, StudyWork, register_flag
 from webapp.ratings.selectors import study_dimensions, study_ratings
@@ -31,7 +31,7 @@ class InaccurateLabels:
     reasons: Mapping[str, Any] = {"none": gettext_lazy("No question has labels by two raters on enough items yet.")}
 
     def find(self, work: StudyWork) -> FlagFindings:
-        if not work.done or not any(d.high - d.low < 4 for d in study_dimensions(work.study)):
+        if not work.done or not any(d.high - d.low < MOST_LABELS for d in study_dimensions(work.study)):
             return FlagFindings(why_none="none")
         fitted = [labels for labels in label_quality(study_ratings(work.study)) if labels.reason is None]
         if not fitted:
