@@ -362,8 +362,9 @@ class Quotas(InputModel):
         default=None,
         gt=0,
         title="Standard deviation for planning",
-        description="Of the ratings of one bot, in points. Leave empty to take it from ratings: of the study below, of "
-        "this study’s pilot, or of the newest study with an equally wide scale.",
+        description="Standard deviation of the ratings of one bot, in points. Leave empty to estimate it from "
+        "ratings: of the study below, of this study’s pilot, or of the newest study with an equally "
+        "wide scale.",
     )
     spread_of: str = Field(
         default="",
@@ -432,8 +433,8 @@ class Planning(InputModel):
     exclusions: LongText = Field(
         default="",
         title="Exclusions",
-        description="Whose data will be left out, and why, besides those who fail the study’s checks. One per line. "
-        "Participants never see it. Optional.",
+        description="Data that will be excluded in addition to failed checks, with reasons. One per line. "
+        "Participants never see this. Optional.",
     )
     margins: Annotated[LongText, AfterValidator(_margins)] = Field(
         default="",

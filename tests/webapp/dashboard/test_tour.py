@@ -62,7 +62,7 @@ def test_without_a_collecting_study_it_says_what_it_needs(staff: Client) -> None
     make_study("draft", state="draft")
     assert OFFER not in html(staff, HOME)
     answer = staff.get(TOUR, follow=True)
-    assert "The tour needs a collecting study, and there is none." in answer.content.decode()
+    assert "The tour needs a study that is collecting data, but there is none." in answer.content.decode()
 
 
 @pytest.fixture

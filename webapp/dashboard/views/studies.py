@@ -281,7 +281,7 @@ def tour(request: HttpRequest) -> HttpResponse:
         answer = redirect(reverse("dashboard:study", args=[study.key]) + "?tour=1")
     else:
         if request.method == "GET":
-            messages.info(request, "The tour needs a collecting study, and there is none.")
+            messages.info(request, "The tour needs a study that is collecting data, but there is none.")
         answer = redirect("dashboard:home")
     answer.set_cookie(_COOKIE, "1", max_age=_YEAR_S, samesite="Lax", httponly=True)
     return answer

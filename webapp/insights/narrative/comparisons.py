@@ -275,7 +275,7 @@ def _plan_table(frame: StudyFrame, compared: Comparisons) -> NamedTable:
 def _plans_one_look() -> str:
     return (
         "The plan assumes the fixed-sample test, in a study opened with this planned number. Without a planned "
-        "number you need more."
+        "number, more are needed."
     )
 
 

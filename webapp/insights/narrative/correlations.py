@@ -237,7 +237,7 @@ def _missing_of_hybrid(hybrid: HybridCorrelations | None, fit: int | None) -> li
     Empty if none is missing.
     """
     if hybrid is None:
-        return ["Hybrid metric: no fit yet."]
+        return ["There is no fit of the hybrid metric yet."]
     if not hybrid.has_conversations:
         return [f"Hybrid metric: fit {fit} has no predictions for single conversations."]
     if hybrid.n_bots < FEW_BOTS:

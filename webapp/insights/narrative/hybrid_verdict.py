@@ -56,8 +56,8 @@ def verdict_text(verdict: StoredFinding | str | None) -> str:
         return f"Not known: there is no correlation over bots{': ' if reason else ''}{reason}."
     if verdict_code == "few_bots":
         return (
-            f"Not yet known: only {phrases.bots_text(first['n_bots'])} rated. So few points can lie on a line by "
-            "chance, whatever r is. This fit supports no conclusion about other bots."
+            f"Not yet known: only {phrases.bots_text(first['n_bots'])} rated. With so few points, even a high r "
+            "can be due to chance. This fit supports no conclusion about other bots."
         )
     verdict_code, sentence = _render_verdict("The prediction is", verdict_code, verdict["findings"])
     text = f"{sentence} {_USES[verdict_code]}"

@@ -61,7 +61,7 @@ def load_py(tables: Iterable[WrittenTable]) -> str:
 _PY = '''"""Loads the tables of this data package into pandas: `from load import load; tables = load()`.
 
 Texts with a fixed set of values become categories, times are UTC, an empty cell is missing, and a leading apostrophe
-that keeps spreadsheets from running a text as a formula is taken away. The words at the points of a scale are in
+that keeps spreadsheets from running a text as a formula is removed. The words at the points of a scale are in
 `tables["ratings"].attrs["labels"]`, by column, and codebook.json says all else about every column.
 """
 
@@ -131,7 +131,7 @@ def load_r(tables: Iterable[WrittenTable]) -> str:
 
 _R = r"""# Loads the tables of this data package into R, with base R alone: source("load.R", encoding = "UTF-8") here.
 # Texts with a fixed set of values become factors, times are UTC, an empty cell is NA, and a leading apostrophe that
-# keeps spreadsheets from running a text as a formula is taken away. attr(x, "label") says what a column holds,
+# keeps spreadsheets from running a text as a formula is removed. attr(x, "label") says what a column holds,
 # attr(x, "labels") which words stand at the points of a scale. JSON stays text, and R reads every line end as \n.
 
 confab_table <- function(name) {
@@ -173,7 +173,7 @@ _SPS = """* Encoding: UTF-8.
 * First make this folder the working directory: CD 'path of the folder'.
 * The tables in spss/ are those in data/ with each cell on one line, which SPSS needs, \
 and times (UTC) as SPSS writes them.
-* A leading apostrophe that keeps spreadsheets from running a text as a formula is taken away.
+* A leading apostrophe that keeps spreadsheets from running a text as a formula is removed.
 * Empty cells of numbers, times and truth values are system-missing, those of texts user-missing.
 * SPSS holds at most 32767 bytes of a text: what is longer is cut there, not in data/.
 SET DECIMAL=DOT.

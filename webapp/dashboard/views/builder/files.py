@@ -235,5 +235,5 @@ def _draw_items(request: HttpRequest, study: Study) -> int | None:
     except Refused as refused:
         messages.error(request, str(refused))
         return None
-    messages.success(request, "Items are being created. They appear in the study as they are ready.")
+    messages.success(request, "Items are being created. Each one appears in the study as soon as it is ready.")
     return job.pk
