@@ -34,7 +34,7 @@ def test_a_stranger_finds_nothing(study: Study, browser: Client, page: str) -> N
     for pk in (theirs.pk, uuid.uuid4()):
         response = browser.get(f"/chat/{pk}/{page}")
         assert response.status_code == 404
-        assert "We cannot open this chat here" in response.content.decode()
+        assert "We cannot open this page here" in response.content.decode()
 
 
 @pytest.mark.parametrize("page", POSTS)
