@@ -132,8 +132,15 @@ async def test_a_page_opens_while_redis_is_away_and_hears_frames_once_it_is_back
     await page.says("hello again", str(uuid.uuid4()))
     assert (await page.hears())["type"] == "turn"
     await asyncio.wait_for(reply_asked_for(conversation_id), 10)
-    await events.frame_publish(conversation_id, {"type": "token", "turn": 3})
+
+    async def publish() -> None:
+        while True:  # the page subscribes after it has requested the reply
+            await events.frame_publish(conversation_id, {"type": "token", "turn": 3})
+            await asyncio.sleep(0.2)
+
+    publishing = asyncio.create_task(publish())
     assert await page.hears() == {"type": "token", "turn": 3}
+    publishing.cancel()
     await page.socket.disconnect()
 
 
