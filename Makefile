@@ -24,10 +24,7 @@ SECOND_WORKERS ?= 2
 # A file's tests stay together, for they share servers and a browser; the files' own order has the long ones first.
 PYTEST_BY_FILE := --dist loadfile --no-loadscope-reorder
 # Bytecode is kept whatever the environment says: hundreds of processes would compile all of Confab anew.
-PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PYTHON) -m pytest $(WORKERS) $(PYTEST_ARGS)
-# FORKS=1 collects once for all workers of a pass and forks them (tests/forks.py); pytest-xdist collects in each.
-FORKS ?=
-WORKERS = $(if $(FORKS),-p tests.forks --forks $(1),-n $(1) --maxprocesses 4 $(PYTEST_BY_FILE))
+PYTEST = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n $(1) --maxprocesses 4 $(PYTEST_BY_FILE) $(PYTEST_ARGS)
 
 PACKAGES := chatbots evaluation webapp
 FORMATTED := $(PACKAGES) tests docker confab.py manage.py setup.py
@@ -126,7 +123,7 @@ REWRITE = PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(PYTHON) -m pytest --colle
 # No commit of a test waits for the disk: what is killed there is never the database itself.
 # Empty, not unset: a DATABASE_URL in .env must not reach the run on the embedded defaults.
 test: develop ## The whole suite; beside it on PostgreSQL and Redis where both URLs are set
-	@$(if $(FORKS),true,ls $(REWRITTEN) >/dev/null 2>&1 || $(REWRITE))
+	@ls $(REWRITTEN) >/dev/null 2>&1 || $(REWRITE)
 	@failed=0; others=; \
 	if [ -n "$$DATABASE_URL" ] && [ -n "$$REDIS_URL" ]; then \
 	  second=$$(mktemp); \
