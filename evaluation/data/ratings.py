@@ -30,8 +30,8 @@ MEAN_KEY = "mean_of_all"
 """Key of the mean of all dimensions, used if there is no overall question."""
 SMALLEST_SHARE = 0.1
 """Default smallest difference of interest, as a share of the scale's range (high minus low)."""
-# Placeholders that distinguish ratings of one conversation but do not identify a person.
-_NOBODY = re.compile(r"slot[_ -]?\d+|unknown|anonymous|mean", re.IGNORECASE)
+# Placeholders that distinguish ratings of one conversation or name a summary, but do not identify a person.
+_NOBODY = re.compile(r"slot[_ -]?\d+|unknown|anonymous|mean|majority|aggregate", re.IGNORECASE)
 
 
 def rater_named(name: Any) -> str | None:

@@ -15,7 +15,6 @@ from typing import Any, Literal
 import numpy as np
 
 from chatbots import Conversation
-from evaluation.agreement.agreement_by_group import PUBLISHED_MEAN
 from evaluation.agreement.metric_agreement import JudgedReplies
 from evaluation.data.items import ReplyInContext, detokenise_reply
 from evaluation.data.ratings import RatingDimension, Ratings, rater_named
@@ -166,8 +165,7 @@ def gold_of_replies(judged: JudgedReplies, question: str = "", *, name: str = "r
     """
     question = judged.target(question)
     items = [item for item in judged.items if item.response.strip() and item.scores(question)[0]]
-    scored = [(k, rater, value) for k, item in enumerate(items) for rater, value in item.scores(question)[0]]
-    rows = [(k, None if rater == PUBLISHED_MEAN else rater_named(rater), value) for k, rater, value in scored]
+    rows = [(k, rater_named(rater), value) for k, item in enumerate(items) for rater, value in item.scores(question)[0]]
     scales = [item.scales.get(question) or item.scale or () for item in items]
     ends = [end for scale in scales for end in scale] or [value for *_names, value in rows]
     low, high = min(ends), max(ends)

@@ -49,7 +49,7 @@ def read() -> Ratings:
     return Ratings.from_frame(table(), [FLUENT, REPETITIVE], controls=["b"])
 
 
-@pytest.mark.parametrize("name", ["slot1", "Slot_2", "slot-3", "unknown", "MEAN", *NOBODY])
+@pytest.mark.parametrize("name", ["slot1", "Slot_2", "slot-3", "unknown", "MEAN", "majority", "aggregate", *NOBODY])
 def test_names_that_are_nobody(name: object) -> None:
     assert rater_named(name) is None
 
