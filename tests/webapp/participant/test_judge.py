@@ -195,8 +195,8 @@ def test_pages_take_the_same_queries_however_many_items_there_are(
     token = participant_token(task.participant)
     with django_assert_max_num_queries(12):
         client.get(f"/task/{task.public_id}/judge/?t={token}")
-    for n in range(1, 40):
-        client.post(f"/task/{task.public_id}/judge/", {"_n": str(n), "_t": token, **ANSWERS})
+    for slot in task.slots.select_related("item").order_by("order")[:39]:
+        rating_add(task=task, target=slot.item, answers=dict.fromkeys(KEYS, 5))
     with django_assert_max_num_queries(35):
         client.post(f"/task/{task.public_id}/judge/", {"_n": "40", "_t": token, **ANSWERS})
     assert Task.objects.get().completion_code
@@ -499,6 +499,8 @@ def test_whoever_comes_again_gets_another_check_first(django_assert_max_num_quer
     for _person in range(100):  # one place is missed in 7 of 100 million runs
         slots = task_open(participant=make_participant(study)).slots.order_by("order")
         spread |= {n for n, slot in enumerate(slots) if slot.item.purpose == "check"}
+        if len(spread) == 6:
+            break
     assert spread == set(range(6)), "at every place"
 
 

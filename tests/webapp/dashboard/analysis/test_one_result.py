@@ -145,8 +145,9 @@ def read(staff: Client, route: str, **query: str) -> str:
     """Return the text of a page of the study, once what it had to wait for is there."""
     address = reverse(f"dashboard:{route}", args=["one"])
     answer = staff.get(address, query)
-    for job in jobs_unfinished():
-        run_job(job)
+    if jobs := jobs_unfinished():
+        for job in jobs:
+            run_job(job)
         answer = staff.get(address, query)
     return text_of(answer.content.decode())
 
