@@ -1,4 +1,4 @@
-"""How often raters of equal accuracy are listed as inaccurate, for `docs/background/intervals.md`.
+"""Share of equally good raters who are listed as inaccurate, for `docs/background/intervals.md`.
 
 `python -m tests.validation.label_raters [N]` simulates N studies per row, with eight raters and three labels, whose
 shares are 1/2, 1/3 and 1/6. The intervals of the shares of raters are clustered by study.
