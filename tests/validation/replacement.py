@@ -15,7 +15,7 @@ import pandas as pd
 from scipy import stats
 
 from evaluation.data.ratings import Ratings
-from evaluation.number_format import share
+from evaluation.number_format import figure, share
 from evaluation.replacement.candidate import ReplacementData
 from evaluation.replacement.compare import compare_candidates
 from evaluation.replacement.result import ReplacementResult
@@ -103,23 +103,22 @@ def exact_interval(n_hits: int, n: int) -> tuple[float, float]:
 
 
 def print_table(studies: Sequence[Mapping[str, Any]]) -> None:
-    """Print shares of the answers, with Monte Carlo intervals, by cell and judge."""
-    print(
-        "| bots | ratings per bot | studies | judge | yes | for ranking only | no | values: yes | saves: yes | saved |"
-    )
+    """Print shares of the answers by cell and judge, and the widest 95 % Monte Carlo interval."""
+    print("| bots | ratings per bot | studies | judge | yes | ranking only | no | values: yes | saves: yes | saved |")
     print("|---|---|---|---|---|---|---|---|---|---|")
+    widest = 0.0
     for bots, rated in sorted({(study["bots"], study["rated"]) for study in studies}):
         of_cell = [study["judges"] for study in studies if (study["bots"], study["rated"]) == (bots, rated)]
         for judge in JUDGES:
             answers = [judges[judge] for judges in of_cell]
             hits = {column: sum(answer["standing"] == column for answer in answers) for column in COLUMNS}
             hits |= {column: sum(answer[column] for answer in answers) for column in ("values", "saves")}
-            shares = []
-            for n_hits in hits.values():
-                low, high = exact_interval(n_hits, len(answers))
-                shares.append(f"{share(n_hits / len(answers))} [{share(low)}, {share(high)}]")
-            saved = np.mean([answer["saved"] for answer in answers])
-            print(f"| {bots} | {rated} | {len(answers)} | {judge} | {' | '.join(shares)} | {saved:.0f} |")
+            shares = [share(n_hits / len(answers)) for n_hits in hits.values()]
+            intervals = [exact_interval(n_hits, len(answers)) for n_hits in hits.values()]
+            widest = max(widest, *(high - low for low, high in intervals))
+            saved = figure(float(np.mean([answer["saved"] for answer in answers])), 0)
+            print(f"| {bots} | {rated} | {len(answers)} | {judge} | {' | '.join(shares)} | {saved} |")
+    print(f"\nWidest 95 % interval of a share: {share(widest)}")
 
 
 def main(log: Path, n: int, cells: Sequence[Cell]) -> None:
