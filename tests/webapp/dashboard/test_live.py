@@ -219,11 +219,11 @@ def test_several_things_that_need_somebody_are_one_list(staff: Client) -> None:
 
 
 def test_what_is_settled_beside_the_plan(staff: Client) -> None:
-    study = make_study("s", max_per_bot=40)
+    study = make_study("s", max_per_bot=24)
     rate_some(study, 2)
     assert room(study).orders == []
     run_job(Job.objects.get(kind="order"))
-    for n in range(40):
+    for n in range(24):
         conversation = make_conversation(study, n_exchanges=3)
         is_eliza = conversation.bot.bot_id == "eliza"
         make_rating(conversation, quality=(6 if is_eliza else 2) + n // 2 % 2)
@@ -249,7 +249,7 @@ def test_what_is_settled_beside_the_plan(staff: Client) -> None:
     assert html.count("pairs are significantly different") == 1 + len(others)
     # Half of the plan is there, so the rest makes the interval narrower.
     now, then = re.findall(r"± (\d?\.\d+)", order.precision)
-    assert ("21 of 40 ratings" in order.precision, float(then) < float(now)) == (True, True)
+    assert ("13 of 24 ratings" in order.precision, float(then) < float(now)) == (True, True)
     assert order.precision in html
     Study.objects.update(state="ended")
     assert "this test no longer applies" in staff.get(address(study)).content.decode()

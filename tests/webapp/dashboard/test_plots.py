@@ -270,8 +270,8 @@ def test_no_page_tells_one_thing_in_the_plural(staff: Client, bots: list[str], n
 
 
 def part_pages(study: Study) -> list[str]:
-    """Return the pages of the parts that the study has."""
-    return [f"{reverse('dashboard:study_why', args=[study.key])}?part={part}" for part in why_parts(study)]
+    """Return the pages of the parts that the study has; the conclusions of the others are on the page of all."""
+    return [f"{reverse('dashboard:study_why', args=[study.key])}?part={part}&only" for part in why_parts(study)]
 
 
 def statistics_pages(study: Study) -> list[str]:

@@ -51,8 +51,9 @@ def study(rated_of_file: int) -> Study:
     return Study.objects.get(pk=rated_of_file)
 
 
-def look(study: Study) -> OrderState:
+def look(staff: Client, study: Study) -> OrderState:
     """Have a worker look at the order, as a page asks for it."""
+    assert staff.get(reverse("dashboard:study_people", args=[study.key])).status_code == 200
     run_job(Job.objects.filter(kind="order").latest("pk"))
     return OrderState.objects.get(study=study)
 
@@ -92,7 +93,7 @@ def test_three_pages_the_api_and_the_command_say_the_same(
     staff: Client, study: Study, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert lines(staff, study) == ["", "", ""], "no worker has looked yet"
-    look(study)
+    look(staff, study)
     line = stopping_line(study, OrderState.objects.get(), now=now_rounded())
     assert line is not None
     assert line.lead == "0 of 1 pair is decided."
@@ -114,8 +115,7 @@ def test_three_pages_the_api_and_the_command_say_the_same(
 def test_a_notebook_forecasts_the_same_from_the_exported_study(staff: Client, tmp_path: Path) -> None:
     study = make_study("t", bots=["parrot", "eliza", "generic"])
     rate(study, 12, parrot=3, eliza=4, generic=7)
-    lines(staff, study)
-    state = look(study)
+    state = look(staff, study)
     call_command("export", "--study", "t", "--what", "package", "--output", str(tmp_path / "s.zip"), stdout=StringIO())
     read = confab.read(tmp_path / "s.zip")
     outlook = confab.when_to_stop(read, level=study_ratings(study).level)
@@ -135,8 +135,7 @@ def test_a_notebook_forecasts_the_same_from_the_exported_study(staff: Client, tm
 
 
 def test_the_line_is_of_the_usual_view_and_of_people_alone(staff: Client, study: Study) -> None:
-    lines(staff, study)
-    look(study)
+    look(staff, study)
     assert all(lines(staff, study))
     assert lines(staff, study, "?synthetic=1") == ["", "", ""]
     results = reverse("dashboard:study_results", args=[study.key])
@@ -148,15 +147,13 @@ def test_the_line_is_of_the_usual_view_and_of_people_alone(staff: Client, study:
 def test_before_ten_raters_the_line_says_what_is_missing(staff: Client) -> None:
     study = make_study("few", bots=["parrot", "eliza"])
     rate(study, 9, parrot=3, eliza=4)
-    lines(staff, study)
-    look(study)
+    look(staff, study)
     [text] = set(lines(staff, study))
     assert "once every bot has 10 raters; the fewest now are 9." in text
 
 
 def test_a_study_that_no_longer_collects_has_no_line(staff: Client, study: Study) -> None:
-    lines(staff, study)
-    state = look(study)
+    state = look(staff, study)
     Study.objects.filter(pk=study.pk).update(state=Study.State.ENDED)
     assert stopping_line(Study.objects.get(), state, now=now_rounded()) is None
     assert lines(staff, study) == ["", "", ""]
