@@ -86,7 +86,7 @@ def pay_says(server: ConfabServer, key: str, page: Page) -> list[list[str]]:
     page.get_by_label("Name").fill("res")
     page.get_by_label("Password").fill("a-long-password")
     page.get_by_role("button", name="Sign in").click()
-    rows = page.locator(".people-table tbody tr")
+    rows = page.locator(".people-list tbody tr")
     expect(rows.first).to_be_visible()
     no_sideways_scroll(page)
     assert rows.locator("th").all_inner_texts() == ["anna"]

@@ -181,7 +181,7 @@ def test_rows_may_be_selected_together(payer: Client, paid: Study, visit: Make) 
     for end in ("rated", "left", "inside"):
         visit(end, end)
     html = listed(payer, paid)
-    boxes = BeautifulSoup(html, "html.parser").select(".people-table input[name=visit]")
+    boxes = BeautifulSoup(html, "html.parser").select(".people-list input[name=visit]")
     assert [(box["aria-label"], box.has_attr("data-flagged")) for box in boxes] == [
         ("Select pid-rated", True),
         ("Select pid-left", True),

@@ -46,7 +46,7 @@ def row_amounts(client: Client, study: Study) -> dict[str, str]:
     assert page.status_code == 200
     soup = BeautifulSoup(page.content, "html.parser")
     results = {}
-    for row in soup.select(".people-table tbody tr"):
+    for row in soup.select(".people-list tbody tr"):
         link, cell = row.select_one(".person-id"), row.select_one("td[data-label=Pay]")
         assert link
         assert cell

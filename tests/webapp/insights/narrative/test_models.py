@@ -521,7 +521,7 @@ def test_a_fit_stored_before_rivals_were_compared_claims_nothing_about_lengths()
 
 
 def test_few_bots_and_older_fits() -> None:
-    assert told_of_fit(evidence(0.9), 4).startswith("Not yet known: only 4 bots rated. So few points")
+    assert told_of_fit(evidence(0.9), 4).startswith("Not yet known: only 4 bots rated. With so few points")
     assert told_of_fit(evidence(0.9), selfplay=evidence(0.99), n_selfplay=4) == told_of_fit(evidence(0.9))
     assert verdict_text("A paragraph stored by an earlier version.").startswith("A paragraph")
     assert verdict_text(None) == ""
