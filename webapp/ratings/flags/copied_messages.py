@@ -81,7 +81,7 @@ def count_repetitions(work: StudyWork) -> dict[int, Repetitions]:
     Scripted participants share a script, so all of their messages are left out.
     """
     person = {task.pk: task.participant for task in work.done}
-    prescribed = "\n".join(map(folded, work.prescribed_texts))
+    prescribed = "" if work.is_rehearsal else "\n".join(map(folded, work.prescribed_texts))
     texts_by_task = {
         task: [
             words
